@@ -1,4 +1,4 @@
-"""The command line: verbs that call one function each, and say what went wrong in one line."""
+"""The command line: each verb calls one function and reports an error in one line."""
 
 from trueneg.cli.main import main
 

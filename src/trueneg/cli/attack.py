@@ -1,4 +1,4 @@
-"""``trueneg attack``: what a fine-tuned model makes of examples that were changed to mislead it."""
+"""``trueneg attack``: evaluate fine-tuned models on examples that were changed to mislead them."""
 
 from __future__ import annotations
 
@@ -24,41 +24,45 @@ if TYPE_CHECKING:
 def attack(
     context: typer.Context,
     models: Annotated[list[str], typer.Argument(help="Fine-tuned models: OUT/TASK, or OUT/TASK/seed-N.")],
-    name: Annotated[str, typer.Option("--attack", help="Which: see `trueneg list attacks`.")] = "",
-    profile: Annotated[str, typer.Option(help="Whose variant of it; by default its first.")] = "",
+    name: Annotated[str, typer.Option("--attack", help="Attack to run (see `trueneg list attacks`).")] = "",
+    profile: Annotated[str, typer.Option(help="Variant of the attack; by default its first.")] = "",
     load: Annotated[
         Path | None,
         typer.Option(
-            help="Evaluate on a set instead: one of --save, or published (a log, a table, adversarial SQuAD)."
+            help="Evaluate on an existing set: from --save, or published (a log, a table, adversarial SQuAD)."
         ),
     ] = None,
-    label_names: Annotated[str, typer.Option(help="What 0,1,… of a published set stand for, by comma.")] = "",
-    save: Annotated[Path | None, typer.Option(help="Write the attacked examples, to be loaded again.")] = None,
-    data: Annotated[str, typer.Option(help="The task's files, if they lie elsewhere now.")] = "",
-    split: Annotated[str, typer.Option(help="Which examples; by default the first that results are of.")] = "",
-    max_examples: Annotated[int, typer.Option(min=0, help="How many, the same for every model; 0 for all.")] = 500,
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
-    neighbours: Annotated[str, typer.Option(help="textfooler: word vectors, or a JSON table of neighbours.")] = "",
-    encoder: Annotated[
-        str, typer.Option(help="textfooler, masked-lm: what measures how similar texts are, or none.")
+    label_names: Annotated[
+        str, typer.Option(help="Labels that 0,1,… of a published set stand for, separated by commas.")
     ] = "",
-    masked_lm: Annotated[str, typer.Option(help="masked-lm: a checkpoint that proposes words.")] = "",
+    save: Annotated[Path | None, typer.Option(help="Write the attacked examples to this file, for --load.")] = None,
+    data: Annotated[str, typer.Option(help="The task's files, if they have moved.")] = "",
+    split: Annotated[str, typer.Option(help="Split to attack; by default the first that has results.")] = "",
+    max_examples: Annotated[
+        int, typer.Option(min=0, help="Number of examples, the same for every model; 0 for all.")
+    ] = 500,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    neighbours: Annotated[str, typer.Option(help="For textfooler: word vectors, or a JSON table of neighbours.")] = "",
+    encoder: Annotated[
+        str, typer.Option(help="For textfooler and masked-lm: encoder that measures text similarity, or none.")
+    ] = "",
+    masked_lm: Annotated[str, typer.Option(help="For masked-lm: checkpoint that proposes words.")] = "",
     parses: Annotated[str, typer.Option(hidden=True)] = "",
-    tagger: Annotated[str, typer.Option(help="Who tells parts of speech: pattern, spacy:MODEL, …")] = "pattern",
+    tagger: Annotated[str, typer.Option(help="Part-of-speech tagger: pattern, spacy:MODEL, …")] = "pattern",
     wordnet: WordNetPath = "",
-    out: Annotated[Path | None, typer.Option(help="Also write the figures of all models to this JSON file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the metrics of all models to this JSON file.")] = None,
     results: Annotated[
-        str, typer.Option(help="A folder for the results, as TASK/seed-N; by default each model's own.")
+        str, typer.Option(help="Folder for the results, as TASK/seed-N; by default each model's own.")
     ] = "",
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Attack fine-tuned models, or evaluate them on a set of adversarial examples, and show figures before and after.
+    """Attack fine-tuned models, or evaluate them on a set of adversarial examples, and show metrics before and after.
 
-    Results are written next to each model's own, as attack-NAME-PROFILE.json, so that `trueneg compare` and `report`
-    read them. Intervals are of a bootstrap over the examples (SQuAD: over paragraphs). A query-free attack is made once
-    for all models of a task; a search is made for each model, and `--save` then takes one model's.
+    Results are written next to each model's own, as attack-NAME-PROFILE.json, where `trueneg compare` and `report`
+    find them. Intervals are from a bootstrap over the examples (SQuAD: over paragraphs). A query-free attack runs once
+    for all models of a task; a search runs for each model, and `--save` is then only possible for a single model.
 
     Example: `trueneg attack results/hc/mr --attack textfooler --neighbours counter-fitted.txt --encoder runs/hc`
 
@@ -107,7 +111,7 @@ def attack(
 
 
 def _remarks(one: AttackResult) -> Iterator[str]:
-    """Say what to know before a model's figures are believed."""
+    """Yield caveats about a model's figures."""
     counts, where = one.result.counts, f"{one.folder}, {one.result.split}"
     if num := counts.get("truncated_away"):
         yield (

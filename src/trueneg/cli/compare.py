@@ -1,4 +1,4 @@
-"""``trueneg compare``: whether one model is better than another, and how sure that is."""
+"""``trueneg compare``: whether one model is better than another, and how certain that is."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ def compare(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER", help="Folders of results; the first is the baseline.")
     ],
-    metric: Annotated[str, typer.Option(help="primary, all, or a metric's name.")] = "primary",
+    metric: Annotated[str, typer.Option(help="Metric to compare: primary, all or a name.")] = "primary",
     average: Annotated[
-        bool, typer.Option("--average", help="Compare averages over tasks, too: GLUE's, and that of all tasks.")
+        bool, typer.Option("--average", help="Also compare averages over tasks: GLUE's, and that of all tasks.")
     ] = False,
     examples: Annotated[
         str,
         typer.Option(
             metavar="N or FILE",
-            help="Show the N examples that they differ on most consistently, or write all of them: .csv, .html, ….",
+            help="Show the N examples on which models differ most consistently, or write all to FILE: .csv, .html, ….",
         ),
     ] = "",
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap samples of the examples.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    resamples: Annotated[int, typer.Option(min=2, help="Number of bootstrap samples of the examples.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
     form: Annotated[
-        str, typer.Option("--format", help="terminal (the headline), or in full: markdown, latex, csv, html, json.")
+        str, typer.Option("--format", help="terminal (a summary), or in full: markdown, latex, csv, html, json.")
     ] = "",
     out: Annotated[
-        Path | None, typer.Option(help="A file to write the table to, in the format of its name: .html, .csv, .md, ….")
+        Path | None, typer.Option(help="File to write the table to, in the format of its suffix: .html, .csv, .md, ….")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare models task by task: differences with intervals over seeds and examples, tests, and a verdict each.
+    """Compare models task by task: differences with intervals over seeds and examples, tests and verdicts.
 
     Example: `trueneg compare results/base results/hc-sr --out tables/hc-sr.tex`
     """
@@ -87,7 +87,7 @@ def compare(
 
 
 def _shown(examples: str) -> tuple[int, Path | None]:
-    """Read ``--examples``: how many to show, or the file to write."""
+    """Parse ``--examples``: the number to show, or the file to write."""
     if not examples.lstrip("-").isdigit():
         return 0, Path(examples) if examples else None
     if int(examples) < 1:

@@ -1,4 +1,4 @@
-"""``trueneg corpus``: build one, look at one, annotate one."""
+"""``trueneg corpus``: build, inspect and annotate corpora."""
 
 from __future__ import annotations
 
@@ -26,38 +26,43 @@ def build(
     text: Annotated[
         list[str],
         typer.Argument(
-            help="Files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs, URLs, hub data sets."
+            help="Files (.txt, .jsonl, .csv, .tsv, .parquet; .gz, .zst, .xz), folders, globs, URLs or hub data sets."
         ),
     ],
     tokenizer: Tokenizer,
     out: Annotated[Path, typer.Option(help="Folder to write.")],
-    workers: Annotated[int, typer.Option(min=1, help="Processes that tokenize.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of tokenizer processes.")] = 1,
     valid: Annotated[str | None, typer.Option(help="Held-out text: a file, or a fraction of the documents.")] = None,
     text_field: TextField = "text",
     lines: Lines = False,
     max_document_mib: MaxDocumentMib = 64,
     shard_tokens: Annotated[
-        int, typer.Option(min=1, help="A shard ends with the document that reaches so many tokens.")
+        int, typer.Option(min=1, help="Tokens per shard, which ends with the document that reaches them.")
     ] = 1 << 26,
-    seed: Annotated[int, typer.Option(help="Chooses the documents held out.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for choosing held-out documents.")] = 0,
     tag: Annotated[bool, typer.Option("--tag", help="Tag words with their parts of speech, for CLINE.")] = False,
     tagger: Annotated[
-        str | None, typer.Option(help="Who tags, which implies --tag: pattern, pattern-all, pattern-fast, spacy:MODEL.")
+        str | None,
+        typer.Option(help="Part-of-speech tagger, implies --tag: pattern, pattern-all, pattern-fast, spacy:MODEL."),
     ] = None,
-    part: Annotated[str | None, typer.Option(help="Only a part of the files, as 3/16: see `corpus finish`.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished or another corpus.")] = False,
+    part: Annotated[
+        str | None, typer.Option(help="Process only a part of the files, such as 3/16 (see `corpus finish`).")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a finished or different corpus in --out.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tokenize text into a memory-mapped corpus. A build that was killed goes on where it was.
+    """Tokenize text into a memory-mapped corpus. An interrupted build is resumed.
 
-    In a text file a blank line ends a document; with `--lines`, every line does. A build that is finished and whose
+    In a text file, documents are separated by blank lines; with `--lines`, every line is one. A finished build whose
     inputs have not changed is kept.
 
-    With `--tag` it also writes down the part of speech of every word, which the objective `cline` needs.
+    `--tag` also stores the part of speech of every word, which the objective `cline` needs.
 
-    With `--part 3/16` it tokenizes every sixteenth file, from the third on, while other machines do the others. Then
-    `corpus finish` puts the corpus together.
+    `--part 3/16` tokenizes every sixteenth file, starting with the third, while other machines process the others.
+    `corpus finish` then merges the parts.
 
     Example: `trueneg corpus build texts/ --tokenizer tok/ --out corpus/ --valid 0.01 --workers 8`
     """
@@ -126,13 +131,13 @@ def _tell_corpus(out: Path, info: CorpusInfo, remark: str, as_json: bool) -> Non
 
 @app.command()
 def finish(
-    folder: Annotated[Path, typer.Argument(help="A corpus or annotations in parts.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a corpus, or of annotations, in parts.")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put together what the parts of `corpus build --part` made, or those of `corpus annotate --part`.
+    """Merge the parts made by `corpus build --part` or `corpus annotate --part`.
 
-    The result is the one of a single run, byte for byte. A missing part is named.
+    The result is byte for byte that of a single run. If a part is missing, the error names it.
 
     Example: `trueneg corpus finish corpus/`
     """
@@ -150,24 +155,32 @@ def finish(
 @app.command()
 def annotate(
     corpus: Annotated[Path, typer.Argument(help="A corpus folder.")],
-    detector: Annotated[str, typer.Option(help="What lists substitutes: lexical, prototypes:FILE & fits, …")],
+    detector: Annotated[str, typer.Option(help="Detector that lists substitutes: lexical, prototypes:FILE & fits, …")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
-    split: Annotated[list[str] | None, typer.Option(help="A split to annotate; all by default.")] = None,
-    most: Annotated[int, typer.Option(min=1, help="Substitutes kept for a token, the best ones.")] = 32,
-    length: Annotated[int, typer.Option(min=3, help="Tokens of a row, which is the context of a judgement.")] = 128,
-    batch_size: Annotated[int, typer.Option(min=1, help="Rows judged at once.")] = 256,
-    max_rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each split, for a trial.")] = None,
-    part: Annotated[str | None, typer.Option(help="Only a part of the rows, as 3/16: see `corpus finish`.")] = None,
+    split: Annotated[list[str] | None, typer.Option(help="Split to annotate; repeatable. By default all.")] = None,
+    most: Annotated[int, typer.Option(min=1, help="Maximum number of substitutes kept per token, the best ones.")] = 32,
+    length: Annotated[
+        int, typer.Option(min=3, help="Tokens per row, the context in which substitutes are judged.")
+    ] = 128,
+    batch_size: Annotated[int, typer.Option(min=1, help="Rows per batch.")] = 256,
+    max_rows: Annotated[
+        int | None, typer.Option(min=1, help="Annotate only this many rows of each split, for a trial.")
+    ] = None,
+    part: Annotated[
+        str | None, typer.Option(help="Process only a part of the rows, such as 3/16 (see `corpus finish`).")
+    ] = None,
     wordnet: WordNetPath = "",
     device: Device = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace finished or other annotations.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace finished or different annotations in --out.")
+    ] = False,
     verify: Verify = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write down what a detector accepts in the place of every token, for training to look up.
+    """Precompute the substitutes that a detector accepts for every token, for training to look up.
 
-    What was killed goes on where it was.
+    An interrupted run is resumed.
 
     Example: `trueneg corpus annotate corpus/ --detector "prototypes:FILE & fits" --out notes/`, then
     `trueneg pretrain electra-mini --corpus corpus/ --hard-correction annotated:notes/ --out runs/hc`
@@ -219,7 +232,7 @@ def _tell_annotations(out: Path, info: AnnotationsInfo, as_json: bool) -> None:
 
 
 def _to_annotate(corpus: Path, split: str, length: int, max_rows: int | None) -> int:
-    """Tokens that are to be looked at; of the first rows, about as many as in the mean of all."""
+    """Number of tokens to annotate; with ``max_rows``, an estimate from the mean row."""
     from trueneg.corpus.rows import RowIndex
     from trueneg.corpus.store import Corpus
 
@@ -234,17 +247,17 @@ def _to_annotate(corpus: Path, split: str, length: int, max_rows: int | None) ->
 def info(
     corpus: Annotated[
         list[str],
-        typer.Argument(metavar="CORPUS...", help="A corpus folder; several FOLDER:WEIGHT are a mixture."),
+        typer.Argument(metavar="CORPUS...", help="Corpus folder; several, as FOLDER:WEIGHT, are a mixture."),
     ],
-    length: Annotated[int, typer.Option(min=3, help="Row length to describe it for.")] = 128,
+    length: Annotated[int, typer.Option(min=3, help="Tokens per row, for the row counts.")] = 128,
     temperature: Annotated[
-        float, typer.Option(min=0, max=1, help="Of a mixture without weights: see corpus.temperature.")
+        float, typer.Option(min=0, max=1, help="For a mixture without weights: see the option corpus.temperature.")
     ] = 1.0,
     verify: Annotated[bool, typer.Option("--verify", help="Read every byte and compare checksums.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a corpus holds, or what shares a mixture of several has.
+    """Show what a corpus contains, or the shares of a mixture of several.
 
     Example: `trueneg corpus info corpus/ --length 128`
 

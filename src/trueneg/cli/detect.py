@@ -23,15 +23,13 @@ app = typer.Typer(help="Detectors of false negatives against human judgement.", 
 THRESHOLDS = ("calibrated", "own")
 
 FORMER = "swords"
-"""What ``benchmark`` was called in the former version."""
+"""Former name of ``benchmark``."""
 
-Data = Annotated[Path, typer.Option(help="Human judgement in the JSON format of SWORDS: a file, or a folder of them.")]
-Inflect = Annotated[
-    bool, typer.Option("--inflect/--no-inflect", help="Put base forms into the form that the text needs.")
-]
-Seed = Annotated[int, typer.Option(help="Seed of the folds, the resamples and the samples.")]
-Folds = Annotated[int, typer.Option(min=2, help="Of the cross-validation, by target.")]
-Limit = Annotated[int, typer.Option(min=0, help="Use so many targets, drawn at random; 0 for all.")]
+Data = Annotated[Path, typer.Option(help="Human judgements in the JSON format of SWORDS: a file or a folder.")]
+Inflect = Annotated[bool, typer.Option("--inflect/--no-inflect", help="Inflect base forms to fit the text.")]
+Seed = Annotated[int, typer.Option(help="Random seed of folds, bootstrap and sampling.")]
+Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds, split by target.")]
+Limit = Annotated[int, typer.Option(min=0, help="Number of targets to use, drawn at random; 0 for all.")]
 
 
 @app.command()
@@ -39,44 +37,44 @@ def benchmark(
     context: typer.Context,
     data: Data,
     detector: Annotated[
-        list[str], typer.Option(help="A detector: lexical, neighbours:VECTORS, contextual:ENCODER, …; may be repeated.")
+        list[str], typer.Option(help="Detector: lexical, neighbours:VECTORS, contextual:ENCODER, …; repeatable.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for results, table and curves.")] = Path("results"),
     threshold: Annotated[
         str,
         typer.Option(
             help="calibrated: precision, recall and F1 at a threshold chosen by cross-validation; a detector with one "
-            "of its own (@0.62), or that says only yes or no, keeps it. own: at each detector's own threshold."
+            "of its own (@0.62), or with yes/no verdicts, keeps it. own: at each detector's own threshold."
         ),
     ] = "calibrated",
     precision: Annotated[
-        float | None, typer.Option(help="Calibrate to the lowest threshold this precise, not to the best F1.")
+        float | None, typer.Option(help="Calibrate to the lowest threshold with this precision instead of the best F1.")
     ] = None,
     vocabulary: Annotated[
-        str | None, typer.Option(help="A tokenizer: measure also on the words that it holds whole.")
+        str | None, typer.Option(help="Tokenizer: also measure on the words that are single tokens in it.")
     ] = None,
     phrases: Annotated[
         str,
         typer.Option(
-            help="Substitutes of several words, in GAP: keep, drop, or auto, which keeps those of SWORDS and drops "
-            "those of SemEval-07 and CoInCo, as published figures do."
+            help="Substitutes of several words in GAP: keep, drop, or auto, which keeps those of SWORDS and drops "
+            "those of SemEval-07 and CoInCo, as in published results."
         ),
     ] = "auto",
     inflect: Inflect = True,
     limit: Limit = 0,
     folds: Folds = 10,
-    resamples: Annotated[int, typer.Option(min=1, help="Of the bootstrap over targets.")] = 1000,
+    resamples: Annotated[int, typer.Option(min=1, help="Number of bootstrap samples over targets.")] = 1000,
     wordnet: WordNetPath = "",
     device: Device = "",
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure detectors against what people accept in context: SWORDS, CoInCo, SemEval-07.
+    """Evaluate detectors against human judgements of substitutes in context: SWORDS, CoInCo, SemEval-07.
 
-    GAP, the field's measure, ranks each word's substitutes merged by lemma; average precision ranks all of them
-    together. Neither needs a threshold. The share of WordNet's antonyms and sister terms that a detector accepts is
-    read at its threshold.
+    GAP, the field's standard metric, ranks each word's substitutes, merged by lemma; average precision ranks those of
+    all words together. Neither needs a threshold. The share of WordNet's antonyms and sister terms that a detector
+    accepts is measured at its threshold.
 
     Example: `trueneg detect benchmark --data swords-v1.1_dev.json.gz --detector lexical --out results/`
     """
@@ -138,11 +136,11 @@ app.command(FORMER, hidden=True)(benchmark)
 @app.command()
 def calibrate(
     data: Data,
-    detector: Annotated[str, typer.Option(help="The detector: neighbours:VECTORS, contextual:ENCODER, …")],
-    out: Annotated[Path, typer.Option(help="The JSON file to write; it serves as a detector.")],
-    precision: Annotated[float, typer.Option(help="The lowest threshold at least this precise is chosen.")] = 0.6,
+    detector: Annotated[str, typer.Option(help="Detector to calibrate: neighbours:VECTORS, contextual:ENCODER, …")],
+    out: Annotated[Path, typer.Option(help="JSON file to write, which is itself a detector.")],
+    precision: Annotated[float, typer.Option(help="Choose the lowest threshold with at least this precision.")] = 0.6,
     best_f1: Annotated[bool, typer.Option("--best-f1", help="Choose the threshold with the best F1 instead.")] = False,
-    level: Annotated[str, typer.Option(help="Who must accept a substitute: most human judges, or any.")] = "most",
+    level: Annotated[str, typer.Option(help="Annotators who must accept a substitute: most or any.")] = "most",
     inflect: Inflect = True,
     limit: Limit = 0,
     folds: Folds = 10,
@@ -152,9 +150,9 @@ def calibrate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Choose a detector's threshold on judged data, and save it with its provenance.
+    """Choose a detector's threshold on human judgements, and save it with its provenance.
 
-    The threshold is chosen on all the data; the precision and recall that are told are cross-validated by target.
+    The threshold is chosen on all the data; the reported precision and recall are cross-validated by target.
 
     Example: `trueneg detect calibrate --data swords-v1.1_dev.json.gz --detector contextual:ENCODER --out detector.json`
     """
@@ -188,15 +186,16 @@ def calibrate(
 
 @app.command()
 def prototypes(
-    encoder: Annotated[str, typer.Option(help="A checkpoint or a hub name.")],
-    corpus: Annotated[Path, typer.Option(help="A corpus: its vocabulary's words get prototypes.")],
-    out: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
+    encoder: Annotated[str, typer.Option(help="Encoder: a checkpoint or a hub name.")],
+    corpus: Annotated[Path, typer.Option(help="Corpus folder; the words of its vocabulary get prototypes.")],
+    out: Annotated[Path, typer.Option(help="File to write (.safetensors).")],
     layer: Annotated[
-        int | None, typer.Option(min=0, help="Whose states are averaged; by default two thirds of the way up.")
+        int | None,
+        typer.Option(min=0, help="Layer whose hidden states are averaged; by default two thirds of the way up."),
     ] = None,
     rows: Annotated[int, typer.Option(min=0, help="Rows of the corpus to read, drawn at random; 0 for all.")] = 0,
-    length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
-    min_count: Annotated[int, typer.Option(min=1, help="Occurrences that a word needs.")] = 5,
+    length: Annotated[int, typer.Option(min=8, help="Tokens per row.")] = 128,
+    min_count: Annotated[int, typer.Option(min=1, help="Minimum number of occurrences of a word.")] = 5,
     least: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     device: Device = "",
     seed: Seed = 0,
@@ -204,7 +203,7 @@ def prototypes(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Average an encoder's vectors of every word over a corpus, so that one reading of a text scores all substitutes.
+    """Average an encoder's vectors of every word over a corpus, so that one pass over a text scores all substitutes.
 
     Example: `trueneg detect prototypes --encoder ENCODER --corpus corpus/ --rows 20000 --out prototypes.safetensors`,
     then `trueneg corpus annotate corpus/ --detector "prototypes:prototypes.safetensors & fits" --out notes/`
@@ -237,14 +236,14 @@ def prototypes(
 
 @app.command()
 def bigrams(
-    corpus: Annotated[Path, typer.Option(help="A corpus: its words and their neighbours are counted.")],
-    out: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
-    min_count: Annotated[int, typer.Option(min=1, help="Occurrences that a pair needs to be kept.")] = 2,
+    corpus: Annotated[Path, typer.Option(help="Corpus folder, whose adjacent words are counted.")],
+    out: Annotated[Path, typer.Option(help="File to write (.safetensors).")],
+    min_count: Annotated[int, typer.Option(min=1, help="Minimum number of occurrences of a pair.")] = 2,
     verify: Verify = True,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Count a corpus's pairs of neighbouring words, which tell a learned detector what goes with the words beside it.
+    """Count adjacent word pairs in a corpus, as a feature for learned detectors.
 
     Example: `trueneg detect bigrams --corpus corpus/ --out bigrams.safetensors`, then `trueneg detect calibrate
     --detector "learned:ENCODER[bigrams=bigrams.safetensors]" --data swords-v1.1_dev.json.gz --out detector.json`
@@ -264,14 +263,14 @@ def bigrams(
 
 @app.command()
 def distil(
-    teacher: Annotated[str, typer.Option(help="The detector to learn from: DETECTOR.json, contextual:ENCODER, …")],
-    prototypes: Annotated[Path, typer.Option(help="Where to begin: a file of detect prototypes.")],
-    corpus: Annotated[Path, typer.Option(help="A corpus: the teacher scores substitutes of its words.")],
-    out: Annotated[Path, typer.Option(help="The file to write, .safetensors.")],
-    rows: Annotated[int, typer.Option(min=3, help="Rows of the corpus to ask about, drawn at random.")] = 500,
-    words: Annotated[int, typer.Option(min=1, help="Words of a row to ask about, drawn at random.")] = 4,
-    top: Annotated[int, typer.Option(min=1, help="Nearest prototypes of a word to ask about.")] = 16,
-    length: Annotated[int, typer.Option(min=8, help="Tokens of a row.")] = 128,
+    teacher: Annotated[str, typer.Option(help="Detector to learn from: DETECTOR.json, contextual:ENCODER, …")],
+    prototypes: Annotated[Path, typer.Option(help="Prototypes to start from: a file made by detect prototypes.")],
+    corpus: Annotated[Path, typer.Option(help="Corpus folder; the teacher scores substitutes of its words.")],
+    out: Annotated[Path, typer.Option(help="File to write (.safetensors).")],
+    rows: Annotated[int, typer.Option(min=3, help="Corpus rows that the teacher scores, drawn at random.")] = 500,
+    words: Annotated[int, typer.Option(min=1, help="Words per row that the teacher scores, drawn at random.")] = 4,
+    top: Annotated[int, typer.Option(min=1, help="Nearest prototypes per word that the teacher scores.")] = 16,
+    length: Annotated[int, typer.Option(min=8, help="Tokens per row.")] = 128,
     wordnet: WordNetPath = "",
     device: Device = "",
     seed: Seed = 0,
@@ -279,10 +278,10 @@ def distil(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Teach prototypes the scores of a stronger detector, at the cost of prototypes: a file of the same form.
+    """Distil a stronger detector's scores into prototypes, which stay as fast and keep their file format.
 
-    The teacher scores what is nearest by prototypes on a sample of a corpus; one linear map of the prototypes is fitted
-    to its scores. A fifth of the rows says when to stop, and what is told is measured on another fifth.
+    On a sample of a corpus, the teacher scores each word's nearest prototypes; one linear map of the prototypes is
+    fitted to its scores. A fifth of the rows decides when to stop; results are measured on another fifth.
 
     Example: `trueneg detect distil --teacher detector.json --prototypes prototypes.safetensors --corpus corpus/ --out
     distilled.safetensors`
@@ -322,7 +321,7 @@ def distil(
 
 
 def _check_out(out: Path) -> None:
-    """Refuse a file that cannot be written, before any work.
+    """Refuse a file that cannot be written, before any work is done.
 
     Raises:
         ConfigError: naming it.
@@ -338,7 +337,7 @@ def _check_out(out: Path) -> None:
 
 
 def _states_threshold(detector: str) -> bool:
-    """Whether a specification says from which score on it accepts: by ``@``, or in a file of ``detect calibrate``."""
+    """Whether a specification states its threshold: with ``@``, or in a file of ``detect calibrate``."""
     from trueneg.detectors.specification import leaves, parse
 
     return any(leaf.threshold is not None or leaf.name == "calibrated" for leaf in leaves(parse(detector)))
@@ -352,7 +351,7 @@ def _read(data: Path, inflect: bool, limit: int, seed: int) -> Benchmark:
 
 
 def _wordnet(folder: str) -> WordNet | None:
-    """WordNet; None, with a warning, where there is none and none was named."""
+    """Load WordNet; without a named folder, warn and return None if it is not found."""
     from trueneg.lexicon.wordnet import WordNet
 
     try:

@@ -1,4 +1,4 @@
-"""``trueneg evaluate``: masked models, fine-tuned models, contrast sets, and encoders as they are."""
+"""``trueneg evaluate``: masked and fine-tuned models, contrast sets, and encoders without fine-tuning."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from trueneg.errors import ConfigError, unknown_name
 
 
 class EvaluateGroup(TyperGroup):
-    """The five verbs; without the name of one, it follows from what is evaluated."""
+    """The five verbs; if none is named, it is inferred from what is evaluated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the name of a verb before the arguments, if there is none."""
+        """Insert the name of a verb before the arguments if it is missing."""
         return super().parse_args(ctx, self.completed(args))
 
     def completed(self, args: Sequence[str]) -> list[str]:
-        """Return the arguments of one of the verbs, beginning with its name."""
+        """Return the arguments, starting with the name of a verb."""
         is_named = not args or args[0] in self.commands or args[0] in ("--help", "-h")
         return list(args) if is_named else [kind_of(args), *args]
 
 
 def kind_of(args: Sequence[str]) -> str:
-    """Tell what ``trueneg evaluate RUN …`` evaluates: by ``--task`` or ``--contrast-set``, else by what the run is.
+    """Infer the verb of ``trueneg evaluate RUN …`` from ``--task`` or ``--contrast-set``, else from the kind of run.
 
     Raises:
         ConfigError: for an unknown task, with the closest name.

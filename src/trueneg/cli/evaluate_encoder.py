@@ -1,4 +1,4 @@
-"""``trueneg evaluate encoder``: encoders as they are, by triplets (Hits) and sentence similarity (STS-B)."""
+"""``trueneg evaluate encoder``: encoders without fine-tuning, by triplets (Hits) and sentence similarity (STS-B)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ T = TypeVar("T")
 ENCODER_TASKS = ("triplets", "sts")
 
 UNUSED = {"triplets": {"split"}, "sts": {"wordnet", "settings"}}
-"""Parameters that do nothing for a task, of those that the other one has."""
+"""Parameters that have no effect for a task, only for the other one."""
 
 SUBSET_SEED = 0x5EED
-"""Chooses the triplets or pairs of ``--limit``, for every checkpoint alike."""
+"""Seed for drawing the triplets or pairs of ``--limit``, the same for every checkpoint."""
 
 RESULTS = ".json"
-"""What a file of results is called; triplets are lines."""
+"""Suffix of a file of results; to any other, triplets are written."""
 
 _DATA = {
     "triplets": "a .jsonl of triplets, or sentences to make them of (a text file, or rt-polaritydata/)",
@@ -48,35 +48,35 @@ def encoder(
     checkpoint: Annotated[list[str], typer.Argument(help="Run folders, Hugging Face folders or hub names.")],
     task: Annotated[
         str,
-        typer.Option(help="triplets: are synonyms nearer than antonyms; sts: sentence similarity (STS-B)."),
+        typer.Option(help="triplets: are synonyms closer than antonyms? sts: sentence similarity (STS-B)."),
     ],
-    data: Annotated[str, typer.Option(help=f"Triplets: {_DATA['triplets']}; sts: {_DATA['sts']}.")] = "",
-    split: Annotated[list[str] | None, typer.Option(help="sts: dev, the default, or test.")] = None,
-    wordnet: Annotated[str, typer.Option(help="Triplets: WordNet's folder; by default it is looked for.")] = "",
+    data: Annotated[str, typer.Option(help=f"For triplets: {_DATA['triplets']}; for sts: {_DATA['sts']}.")] = "",
+    split: Annotated[list[str] | None, typer.Option(help="For sts: dev (default) or test.")] = None,
+    wordnet: Annotated[str, typer.Option(help="For triplets: WordNet's folder; by default, found automatically.")] = "",
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Triplets: how they are made of sentences, for example preset=paper or replaced=many; "
-            "see `trueneg list triplet-options`.",
+            help="For triplets: how they are made from sentences, such as preset=paper or replaced=many "
+            "(see `trueneg list triplet-options`).",
         ),
     ] = None,
     rows: Annotated[
-        int, typer.Option("--rows", "--limit", min=0, help="Triplets or pairs to read, drawn at random; 0 for all.")
+        int, typer.Option("--rows", "--limit", min=0, help="Number of triplets or pairs, drawn at random; 0 for all.")
     ] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write: results for `trueneg report` if named .json; else the triplets."),
+        typer.Option(help="File to write: results for `trueneg report` if it ends in .json, else the triplets."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure what the vectors of encoders tell apart, as they are: no fine-tuning.
+    """Evaluate encoders without fine-tuning: by synonyms and antonyms, or by sentence similarity.
 
     Example: `trueneg evaluate encoder bert-base-uncased runs/cline --task triplets --data rt-polaritydata/`
 
-    A triplet is a sentence with one word replaced by a synonym, and with one by an antonym.
+    A triplet is a sentence, a copy with a word replaced by a synonym, and a copy with one replaced by an antonym.
 
     Sentence similarity: `trueneg evaluate encoder runs/hc --task sts --data glue/`
     """
@@ -99,7 +99,7 @@ def evaluate_encoders(
     out: Path | None,
     output: Output,
 ) -> None:
-    """Measure encoders that were not fine-tuned."""
+    """Evaluate encoders without fine-tuning."""
     if len(splits) > 1:
         raise ConfigError(f"--split {splits[1]}: --task {task} reads one split: name one")
     holds_triplets = task == "triplets" and out is not None and out.suffix != RESULTS
@@ -123,14 +123,14 @@ def evaluate_encoders(
 
 
 def _subset(items: Sequence[T], limit: int) -> list[T]:
-    """Draw ``limit`` of them at random, in order; 0 for all."""
+    """Draw ``limit`` items at random, keeping their order; 0 for all."""
     if not limit or limit >= len(items):
         return list(items)
     return [items[number] for number in sorted(random.Random(SUBSET_SEED).sample(range(len(items)), limit))]
 
 
 def _digest(examples: Sequence[Any]) -> str:
-    """Name what was measured on: reports compare encoders on the same only."""
+    """Fingerprint the examples: reports compare encoders only on the same ones."""
     return fingerprint_of([asdict(one) for one in examples])
 
 
@@ -141,7 +141,7 @@ def _percent(interval: Interval) -> str:
 def _read_or_made(
     data: str, wordnet: str, settings: Sequence[str], limit: int, output: Output
 ) -> tuple[list[Triplet], dict[str, Any]]:
-    """Triplets of a file, or made of sentences, and how they were made, with what is needed to make them again."""
+    """Read triplets from a file or make them from sentences; also return all that is needed to make them again."""
     from trueneg.evaluation.encoders.triplet_making import make_triplets
     from trueneg.evaluation.encoders.triplets import form_of, read_triplets
     from trueneg.lexicon.tagging import make_tagger
@@ -233,7 +233,7 @@ def _similarity(
 
 
 def _keep(records: Sequence[dict[str, Any]], split: str) -> None:
-    """Leave with each run what was measured of it, and of what it continues, for its card."""
+    """Record each run's similarity, and that of the encoder it continues, for its model card."""
     from trueneg.runs.exporting import note_similarity, sentence_source
 
     measured = dict[str, dict[str, float]]()

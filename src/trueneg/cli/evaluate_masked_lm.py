@@ -1,4 +1,4 @@
-"""``trueneg evaluate masked-lm``: what a masked model is punished for, on held-out text."""
+"""``trueneg evaluate masked-lm``: mispredictions of masked language models on held-out text."""
 
 from __future__ import annotations
 
@@ -23,55 +23,57 @@ READINGS = {
     "corrected": ("mispredictions that the detector accepts", ".2%"),
     "corrected_rows": ("rows with an accepted misprediction", ".2%"),
 }
-"""Readings of an evaluation that are shown to people, with their format; ``--json`` has all of them."""
+"""Metrics of an evaluation that are printed, with their format; ``--json`` has all of them."""
 
 PICTURES = (".png", ".svg", ".pdf")
 
 TASK = "false-negatives"
-"""What ``--task`` says of this evaluation."""
+"""This evaluation's name in ``--task``."""
 
 
 def masked_lm(
     checkpoint: Annotated[list[str], typer.Argument(help="Run folders, Hugging Face folders or hub names.")],
     corpus: Annotated[
-        list[Path] | None, typer.Option(help="A corpus with held-out text, of the checkpoint's tokenizer; repeatable.")
+        list[Path] | None, typer.Option(help="Corpus with held-out text and the checkpoint's tokenizer; repeatable.")
     ] = None,
     text: Annotated[
-        list[Path] | None, typer.Option(help="A file or folder of held-out text, instead of a corpus; repeatable.")
+        list[Path] | None, typer.Option(help="File or folder of held-out text, instead of a corpus; repeatable.")
     ] = None,
     detector: Annotated[
         list[str] | None,
-        typer.Option(help="What finds false negatives: lexical, contextual:ENCODER, …; repeatable."),
+        typer.Option(help="Detector of false negatives: lexical, contextual:ENCODER, …; repeatable."),
     ] = None,
     over_training: Annotated[
         bool,
-        typer.Option("--over-training", help="Every step that a run kept (train.keep_at, keep), not the last."),
+        typer.Option("--over-training", help="Evaluate every kept step (train.keep_at, keep), not only the last."),
     ] = False,
     wordnet: WordNetPath = "",
     rows: Annotated[
-        int, typer.Option("--rows", "--limit", min=0, help="Held-out rows of each text to read; 0 for all.")
+        int, typer.Option("--rows", "--limit", min=0, help="Number of held-out rows of each text; 0 for all.")
     ] = 0,
     length: Annotated[
-        int | None, typer.Option(min=3, help="Tokens a row; by default as the run had, or 128 if it is no run.")
+        int | None, typer.Option(min=3, help="Tokens per row; by default as in the run, or 128 for other checkpoints.")
     ] = None,
     sequences: Annotated[
         list[str] | None,
-        typer.Option(help="What a row is: documents, packed or, of --text, lines; repeatable. By default as the run."),
+        typer.Option(
+            help="Content of a row: documents, packed or, of --text, lines; repeatable. By default as in the run."
+        ),
     ] = None,
-    pack: Annotated[bool, typer.Option("--pack", help="The same as --sequences packed.")] = False,
+    pack: Annotated[bool, typer.Option("--pack", help="Same as --sequences packed.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Result file to write; by default one in each run's folder, for its report.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Picture of corrections over training to write, .png.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot corrections over training to this .png.")] = None,
     task: Annotated[str, typer.Option(hidden=True)] = TASK,
     verify: Verify = True,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure masked models on held-out text: loss, mispredictions, and how many of them are false negatives.
+    """Evaluate masked models on held-out text: loss, mispredictions, and how many of them are false negatives.
 
-    A checkpoint reads a text once, and all detectors score the same predictions.
+    Each checkpoint reads a text once, and all detectors score the same predictions.
 
     Example: `trueneg evaluate masked-lm runs/hc --corpus corpus/`
 
@@ -127,7 +129,7 @@ def masked_lm(
 
 
 def _shown(result: HeldOutResult) -> list[str]:
-    """Write one result in words."""
+    """Describe one result in words."""
     lines = [f"{result.checkpoint} on {result.num_rows:,} held-out rows of {result.text}:"]
     lines += [f"  {what}: {result.readings.get(name, 0):{form}}" for name, (what, form) in READINGS.items()]
     if interval := result.shares["of_mispredicted"]:

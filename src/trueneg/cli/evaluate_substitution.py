@@ -1,4 +1,4 @@
-"""``trueneg evaluate substitution``: what masked models write in a word's place, against what people accept there."""
+"""``trueneg evaluate substitution``: masked models' substitutes for a word, against human judgements."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ if TYPE_CHECKING:
     from trueneg.evaluation.masked_lm.substitutes import Substitutes
 
 TASK = "substitution"
-"""What ``--task`` says of this evaluation."""
+"""This evaluation's name in ``--task``."""
 
 
 def substitution(
     checkpoint: Annotated[list[str], typer.Argument(help="Run folders, Hugging Face folders or hub names.")],
-    data: Annotated[Path, typer.Option(help="Human judgement in the JSON format of SWORDS: a file, or a folder.")],
+    data: Annotated[Path, typer.Option(help="Human judgements in the JSON format of SWORDS: a file or a folder.")],
     target: Annotated[
         list[str] | None,
         typer.Option(
-            help="masked, the default: a mask in the target's place; visible: the sentence as it is, and then that "
-            "one; repeatable."
+            help="masked (default): the sentence with the target masked; visible: the original sentence, then the "
+            "masked one; repeatable."
         ),
     ] = None,
-    words: Annotated[int, typer.Option(min=1, help="Words to write, before forms of a lemma are merged.")] = 50,
+    words: Annotated[
+        int, typer.Option(min=1, help="Number of words to predict, before forms of a lemma are merged.")
+    ] = 50,
     window: Annotated[
-        int, typer.Option(min=0, help="Most tokens of an input; 0 for what the model reads, 512 at most.")
+        int, typer.Option(min=0, help="Maximum input length in tokens; 0 for the model's own, 512 at most.")
     ] = 0,
-    limit: Annotated[int, typer.Option(min=0, help="Use so many targets, drawn at random; 0 for all.")] = 0,
-    resamples: Annotated[int, typer.Option(min=1, help="Of the bootstrap over targets.")] = 1000,
+    limit: Annotated[int, typer.Option(min=0, help="Number of targets to use, drawn at random; 0 for all.")] = 0,
+    resamples: Annotated[int, typer.Option(min=1, help="Number of bootstrap samples over targets.")] = 1000,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for results; by default a run's own, and none for what is no run.")
+        Path | None, typer.Option(help="Folder for results; by default the run's own, or none if it is not a run.")
     ] = None,
     wordnet: WordNetPath = "",
     device: Device = "",
-    seed: Annotated[int, typer.Option(help="Of the targets that are drawn, and of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of sampling and bootstrap.")] = 0,
     task: Annotated[str, typer.Option(hidden=True)] = TASK,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let masked models fill a word's place, and score their ten best words by what people accept: F10, P@1, GAP.
+    """Predict substitutes with masked models, and score the ten best against human judgements: F10, P@1, GAP.
 
-    Acceptable: to more than half of the annotators; conceivable: to one in ten. Lenient: among the words that people
-    judged, which GAP ranks; strict: among all. Results are for `trueneg compare` and `trueneg report`.
+    Acceptable: to more than half of the annotators; conceivable: to one in ten. Lenient: among the words that
+    annotators judged, which GAP ranks; strict: among all. `trueneg compare` and `trueneg report` read the results.
 
     Example: `trueneg evaluate substitution runs/base runs/hc --data swords-v1.1_dev.json.gz`
     """
@@ -105,7 +107,7 @@ def _rows(one: Substitutes, name: str) -> list[dict[str, Any]]:
 
 
 def _told(one: Substitutes) -> list[str]:
-    """Say what the model could not read or write."""
+    """Describe what the model could not read or predict."""
     counts, result = one.result.counts, one.result
     name = f"{result.model}, target {result.config['substitution']['target']}"
     window, total = result.config["substitution"]["window"], result.num_examples

@@ -1,4 +1,4 @@
-"""``trueneg evaluate task`` and ``contrast-set``: fine-tuned models, those of all seeds below each folder."""
+"""``trueneg evaluate task`` and ``contrast-set``: fine-tuned models, of all seeds in each folder."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Models = Annotated[list[str], typer.Argument(metavar="MODEL", help="Fine-tuned m
 def task(
     models: Models,
     task: Annotated[
-        str, typer.Option(help="Another task with the same labels; by default the one it was fine-tuned for.")
+        str, typer.Option(help="Another task with the same labels; by default the one of fine-tuning.")
     ] = "",
-    data: Annotated[str, typer.Option(help="The task's files or hub:NAME, if they are elsewhere now.")] = "",
+    data: Annotated[str, typer.Option(help="The task's files or hub:NAME; by default those of fine-tuning.")] = "",
     split: Annotated[
-        list[str] | None, typer.Option(help="dev, test, …; repeatable. By default those with labels.")
+        list[str] | None, typer.Option(help="Split: dev, test, …; repeatable. By default those with labels.")
     ] = None,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure fine-tuned models on their task, on other data or on another task with the same labels.
+    """Evaluate fine-tuned models on their task, on other data or on another task with the same labels.
 
-    Results are written next to the model's own, and `trueneg compare` reads them.
+    Results are written next to the model's own, where `trueneg compare` finds them.
 
     Example: `trueneg evaluate task results/hc/mrpc --split dev`
     """
@@ -44,18 +44,18 @@ def task(
 def contrast_set(
     models: Models,
     data: Annotated[
-        str, typer.Option("--data", "--contrast-set", help="A folder with the task's contrast set, as it was released.")
+        str, typer.Option("--data", "--contrast-set", help="Folder with the task's contrast set, as released.")
     ],
     split: Annotated[
-        list[str] | None, typer.Option(help="test, the default; of imdb and snli dev too; repeatable.")
+        list[str] | None, typer.Option(help="test (default); for imdb and snli also dev; repeatable.")
     ] = None,
     results: Annotated[
-        str, typer.Option(help="A folder for the results, as TASK/seed-N; by default each model's own.")
+        str, typer.Option(help="Folder for the results, as TASK/seed-N; by default each model's own.")
     ] = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure fine-tuned models on their task's contrast set: originals, revisions, and both at once.
+    """Evaluate fine-tuned models on their task's contrast set: originals, revisions, and both at once.
 
     Example: `trueneg evaluate contrast-set results/cline/imdb --data cline_eval/`
     """

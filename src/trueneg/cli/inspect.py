@@ -1,4 +1,4 @@
-"""``trueneg inspect``: what a model predicts for the words of a text, and what detectors make of it."""
+"""``trueneg inspect``: a model's predictions for the words of a text, and detectors' verdicts on them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ from trueneg.terminal.printable import printable
 
 def inspect(
     checkpoint: Checkpoint,
-    text: Annotated[str, typer.Argument(help="A sentence or so.")],
+    text: Annotated[str, typer.Argument(help="Text to inspect, such as a sentence.")],
     detector: Annotated[
-        list[str] | None, typer.Option(help="Who judges predictions: lexical, contextual:ENCODER, …; repeatable.")
+        list[str] | None,
+        typer.Option(help="Detector that judges predictions: lexical, contextual:ENCODER, …; repeatable."),
     ] = None,
-    mask: Annotated[list[str] | None, typer.Option(help="A word of the text to mask; repeatable.")] = None,
+    mask: Annotated[list[str] | None, typer.Option(help="Word of the text to mask; repeatable.")] = None,
     every_word: Annotated[
-        bool, typer.Option("--every-word", help="Mask every word in turn, as without --mask.")
+        bool, typer.Option("--every-word", help="Mask every word in turn; the default without --mask.")
     ] = False,
-    top: Annotated[int, typer.Option(min=1, help="Predictions to show for a word.")] = 5,
-    html: Annotated[Path | None, typer.Option(help="A page to write, which needs nothing but itself.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of predictions to show per word.")] = 5,
+    html: Annotated[Path | None, typer.Option(help="Also write a self-contained HTML page to this file.")] = None,
     wordnet: WordNetPath = "",
-    device: Annotated[str, typer.Option(help="cpu, cuda, xpu, mps, cuda:N; by default a GPU if there is one.")] = "",
+    device: Annotated[
+        str, typer.Option(help="Device: cpu, cuda, xpu, mps, cuda:N; by default a GPU if available.")
+    ] = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Mask words one at a time: gold, predictions, each detector's verdict, and WordNet's synonyms (Figure 3).
+    """Mask words one at a time; show gold, predictions, detectors' verdicts and WordNet's synonyms (Figure 3).
 
     Example: `trueneg inspect runs/hc "an adaptive immune system whose primary function" --mask primary`
     """
@@ -70,7 +73,7 @@ def inspect(
 
 
 def _told(summary: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """An inspection as blocks for a terminal: colours say nothing that words do not."""
+    """Render an inspection as blocks for a terminal; colours only repeat what the text says."""
     from trueneg.reporting.inspection import share
     from trueneg.reporting.tables import short_names
 

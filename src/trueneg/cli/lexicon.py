@@ -1,4 +1,4 @@
-"""``trueneg lexicon``: get WordNet, build a lookup table, look into it."""
+"""``trueneg lexicon``: get WordNet, build a lookup table, show its entries."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ FormsOption = Annotated[
 @app.command()
 def fetch(
     out: Annotated[Path | None, typer.Option(help="Folder to write; by default the cache.")] = None,
-    url: Annotated[str | None, typer.Option(help="Where to download the archive from, by https.")] = None,
-    archive: Annotated[Path | None, typer.Option(help="An archive that you have already: .zip, .deb or .tar.")] = None,
-    sha256: Annotated[str | None, typer.Option(help="What the archive must have; NLTK's is known.")] = None,
+    url: Annotated[str | None, typer.Option(help="HTTPS URL to download the archive from.")] = None,
+    archive: Annotated[
+        Path | None, typer.Option(help="Archive to unpack instead of downloading: .zip, .deb or .tar.")
+    ] = None,
+    sha256: Annotated[str | None, typer.Option(help="Expected SHA-256 of the archive; NLTK's is known.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Get WordNet without root: download it, or unpack an archive.
 
-    NLTK's copy, which is the default, is known by its SHA-256.
+    NLTK's copy, the default, is checked against its known SHA-256.
 
     Example: `trueneg lexicon fetch --archive wordnet.zip`
     """
@@ -45,13 +47,13 @@ def fetch(
 @app.command()
 def build(
     tokenizer: Tokenizer,
-    out: Annotated[Path, typer.Option(help="The safetensors file to write.")],
+    out: Annotated[Path, typer.Option(help="Safetensors file to write.")],
     wordnet: WordNetPath = "",
     forms: FormsOption = "agree",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Build the lookup table of a tokenizer, with its coverage (the paper's footnote 5).
+    """Build a tokenizer's lookup table, and report its coverage (the paper's footnote 5).
 
     Example: `trueneg lexicon build --tokenizer tok/ --out synonyms.safetensors`
     """
@@ -80,14 +82,14 @@ def build(
 
 @app.command()
 def show(
-    words: Annotated[list[str], typer.Argument(help="Words, as the text has them.")],
+    words: Annotated[list[str], typer.Argument(help="Words, as they appear in text.")],
     tokenizer: Tokenizer,
     wordnet: WordNetPath = "",
     forms: FormsOption = "agree",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what the lookup table accepts in the place of words.
+    """Show the substitutes that the lookup table accepts for words.
 
     Example: `trueneg lexicon show --tokenizer bert-base-uncased primary stay movie`
     """
@@ -98,7 +100,7 @@ def show(
     table = cached_table(fast, wordnet=wordnet, forms=cast(Forms, forms))
     found: dict[str, list[str] | None] = {}
     for word in words:
-        # In running text: byte-level vocabularies have another entry for a word after a space.
+        # As in running text: byte-level vocabularies have a different token for a word after a space.
         pieces = fast(f" {word}", add_special_tokens=False)["input_ids"]
         found[word] = (
             sorted({str(fast.decode([t])).strip() for t in table.substitutes(pieces[0])}) if len(pieces) == 1 else None

@@ -70,7 +70,9 @@ def _root(
     ] = False,
     plugin: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODULE", help="Load names that this module adds: objectives, detectors, tasks, attacks."),
+        typer.Option(
+            metavar="MODULE", help="Import a module that registers objectives, detectors, tasks or attacks; repeatable."
+        ),
     ] = None,
 ) -> None:
     """Pre-train text encoders on true negatives, and prove what that gains."""
@@ -80,19 +82,19 @@ def _root(
 @app.command(rich_help_panel=START)
 def doctor(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="Where you mean to train: its disk is looked at.")] = Path(),
-    preset: Annotated[str, typer.Option(help="Estimate what this preset takes: memory and time.")] = "",
+    folder: Annotated[Path, typer.Argument(help="Folder to train in, whose free disk space is checked.")] = Path(),
+    preset: Annotated[str, typer.Option(help="Estimate the memory and time that this preset needs.")] = "",
     batch_size: BatchSize = None,
     on: Annotated[
-        str, typer.Option(metavar="GPU", help="Estimate for this GPU (H100, A100, L4, …), not the device at hand.")
+        str, typer.Option(metavar="GPU", help="Estimate for this GPU (H100, A100, L4, …) instead of the local device.")
     ] = "",
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look at this machine: versions, processors, WordNet, disk; and say what to do.
+    """Check this machine (versions, processors, WordNet, disk) and recommend what to do.
 
-    With `--preset`, estimate what a run takes: the memory of a step, and the time of all steps.
+    With `--preset`, also estimate a run: the memory of a step, and the time of all steps.
 
     Example: `trueneg doctor`
 
@@ -131,7 +133,7 @@ LISTS = {
 
 
 def _presets() -> dict[str, dict[str, Any]]:
-    """Name of each preset to what it is, where it comes from and what it costs."""
+    """Map the name of each preset to its configuration, source and cost."""
     from trueneg.config.costs import GPU, cost_of
     from trueneg.config.presets import PRESETS, PUBLISHED
 
@@ -178,7 +180,7 @@ def _preset_in_words(preset: Mapping[str, Any]) -> str:
 
 
 def _names(kind: str) -> Mapping[str, str]:
-    """The names of one of ``LISTS``, each with what it is; only the packages in question are imported."""
+    """Return the names in one of ``LISTS`` with their descriptions, importing only the packages that define them."""
     if kind == "objectives":
         from trueneg.objectives import OBJECTIVES
 
@@ -198,11 +200,11 @@ def _names(kind: str) -> Mapping[str, str]:
 
 @app.command("list", rich_help_panel=START)
 def list_names(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(LISTS)}; without it, these are shown.")] = "",
+    kind: Annotated[str, typer.Argument(help=f"What to list: {', '.join(LISTS)}; by default, these kinds.")] = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """List the names that options take: presets, objectives, detectors, tasks, attacks; or every option of a run.
+    """List the available presets, objectives, detectors, tasks or attacks, or every option of a run.
 
     Example: `trueneg list presets`
     """
@@ -253,14 +255,14 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the corpus, the run and the report.")] = Path("demo"),
     wordnet: WordNetPath = "",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change the demo's run.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the demo's run.")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Continue a real encoder on WordNet's text with hard correction, and show what it corrected.
+    """Continue a real encoder on WordNet's text with hard correction, and show what was corrected.
 
-    About five minutes on two cores. What is there already is used again.
+    Takes about five minutes on two cores. An existing corpus and run in --out are reused.
 
     Example: `trueneg demo`
     """
@@ -318,9 +320,9 @@ for panel, functions in VERBS.items():
 
 
 def main() -> None:
-    """Run the command line: exit 0 done, 1 a user's error (one line), 2 usage, 130 interrupted after saving.
+    """Run the command line: exit with 0 success, 1 user error (one line), 2 wrong usage, 130 interrupted after saving.
 
-    Ctrl-C, SIGTERM and a closed terminal interrupt. A reader of what is said may leave: the work goes on.
+    Ctrl-C, SIGTERM and a closed terminal interrupt it. If the reader of its output goes away, work continues.
     """
     with lasting_streams(), _all_like_ctrl_c(), _announced_loading(), warnings.catch_warnings():
         warnings.showwarning = _warnings_shown_once()
@@ -346,7 +348,7 @@ def main() -> None:
 
 @contextmanager
 def _all_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does; in the main thread, which alone may."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C; only in the main thread, as Python requires."""
     numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
@@ -359,10 +361,10 @@ def _all_like_ctrl_c() -> Iterator[None]:
 
 
 class _Announcing(importlib.abc.MetaPathFinder):
-    """Says so when torch is about to be loaded, which takes seconds; it finds nothing itself."""
+    """Prints a message when torch is about to be imported, which takes seconds; it never finds a module itself."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:
-        """Look at what is imported."""
+        """Print the message if ``name`` is torch."""
         if name == "torch":
             sys.meta_path.remove(self)
             print("loading torch …", file=sys.stderr, flush=True)
@@ -370,7 +372,7 @@ class _Announcing(importlib.abc.MetaPathFinder):
 
 @contextmanager
 def _announced_loading() -> Iterator[None]:
-    """Tell someone at a terminal why nothing happens, unless they want to hear nothing."""
+    """Announce the import of torch at a terminal, unless ``--quiet`` is given."""
     finder = _Announcing()
     if sys.stderr.isatty() and is_main_process() and not {"-q", "--quiet"} & set(sys.argv):
         sys.meta_path.insert(0, finder)
@@ -382,7 +384,7 @@ def _announced_loading() -> Iterator[None]:
 
 
 def _explain(error: Exception) -> str:
-    """One line for a user; anything that only a programmer can fix is raised again."""
+    """Return one line for the user; re-raise errors that only a programmer can fix."""
     if isinstance(error, TruenegError):
         return str(error)
     if is_out_of_memory(error):
@@ -402,7 +404,7 @@ def _say(kind: str, message: str) -> None:
 
 
 def _warnings_shown_once() -> Callable[..., None]:
-    """Show each of our warnings as one line, and the same one once a command; others concern programmers."""
+    """Show each trueneg warning as one line, once per command; hide others, which concern programmers."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

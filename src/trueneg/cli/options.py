@@ -1,4 +1,4 @@
-"""Options that several verbs have, and those that set options of a run."""
+"""Options shared by several verbs, and flags that set options of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RunOption(OptionInfo):
     Args:
         key: The option's dotted name.
         help: What it does.
-        flags: Its names; by default one, that of the parameter.
+        flags: Names of the flag; by default the parameter's name.
     """
 
     def __init__(self, key: str, help: str, *flags: str) -> None:
@@ -28,7 +28,7 @@ class RunOption(OptionInfo):
 
 
 def chosen_settings(context: typer.Context) -> list[str]:
-    """Write the run options that a verb was given as ``key=value``, its ``--set`` last."""
+    """Return the run options given to a verb as ``key=value``, those of ``--set`` last."""
     hints = get_type_hints(context.command.callback, include_extras=True)
     flags = [
         f"{option.key}={context.params[name]}"
@@ -40,14 +40,14 @@ def chosen_settings(context: typer.Context) -> list[str]:
 
 
 def corpus_settings(corpora: Sequence[str], replay: Sequence[str] = ()) -> list[str]:
-    """Write ``--corpus`` and ``--replay`` as ``key=value``.
+    """Convert ``--corpus`` and ``--replay`` to ``key=value``.
 
     Args:
-        corpora: One folder, or several, each maybe with a colon and its weight.
-        replay: Folders with the share of all rows that each is to have.
+        corpora: One folder, or several, each optionally followed by a colon and its weight.
+        replay: Folders, each followed by a colon and its share of all rows.
 
     Raises:
-        ConfigError: for a weight of one corpus alone, or what is no mixture: see ``mixtures.parse_mixture``.
+        ConfigError: if a single corpus has a weight, or for an invalid mixture: see ``mixtures.parse_mixture``.
 
     Example:
         >>> corpus_settings(["wiki:0.7", "books:0.3"])
@@ -60,7 +60,7 @@ def corpus_settings(corpora: Sequence[str], replay: Sequence[str] = ()) -> list[
     if not corpora:
         return []
     is_one = len(corpora) == 1
-    is_there = is_one and Path(corpora[0]).exists()  # whatever its name looks like
+    is_there = is_one and Path(corpora[0]).exists()  # even if its name looks like FOLDER:WEIGHT
     sources = [Source(corpora[0])] if is_there else [parse_source(text, "--corpus") for text in corpora]
     if is_one and not replay:
         if sources[0].weight is not None:
@@ -76,10 +76,10 @@ def corpus_settings(corpora: Sequence[str], replay: Sequence[str] = ()) -> list[
 
 
 def seeds_of(text: str) -> list[int]:
-    """Read ``--seeds``: how many, from 1 on, or which.
+    """Parse ``--seeds``: a number of seeds, counted from 1, or a list of seeds.
 
     Raises:
-        ConfigError: for what is no number above 0, or a seed that is listed twice.
+        ConfigError: for anything but a positive number or a list of seeds, or a seed that is listed twice.
 
     Example:
         >>> seeds_of("3"), seeds_of("1,3,7"), seeds_of("4,")
@@ -99,24 +99,22 @@ def seeds_of(text: str) -> list[int]:
 
 Checkpoint = Annotated[str, typer.Argument(help="A run folder, a Hugging Face folder or a hub name.")]
 Tokenizer = Annotated[str, typer.Option(help="A tokenizer's folder, a checkpoint or a hub name.")]
-WordNetPath = Annotated[str, typer.Option(help="WordNet's folder; by default it is looked for.")]
+WordNetPath = Annotated[str, typer.Option(help="WordNet's folder; by default, found automatically.")]
 Device = Annotated[
-    str, typer.Option(help="Where encoders run: cpu, cuda, xpu, mps, cuda:N; by default a GPU if there is one.")
+    str, typer.Option(help="Device for encoders: cpu, cuda, xpu, mps, cuda:N; by default a GPU if available.")
 ]
 
-TextField = Annotated[str, typer.Option(help="Field or column of the text in JSON, CSV, TSV, Parquet and hub.")]
-Lines = Annotated[bool, typer.Option("--lines", help="Every line is a document of its own.")]
+TextField = Annotated[
+    str, typer.Option(help="Field or column with the text in JSON, CSV, TSV, Parquet and hub data sets.")
+]
+Lines = Annotated[bool, typer.Option("--lines", help="Treat every line as a document.")]
 MaxDocumentMib = Annotated[
-    float, typer.Option(min=0.001, help="Most MiB of a document, or of a line; longer ones are refused.")
+    float, typer.Option(min=0.001, help="Maximum size of a document or line in MiB; longer ones are refused.")
 ]
 
 LearningRate = Annotated[
     float | None,
-    RunOption(
-        "optimizer.learning_rate", "Peak of the learning rate (optimizer.learning_rate).", "--learning-rate", "--lr"
-    ),
+    RunOption("optimizer.learning_rate", "Peak learning rate (optimizer.learning_rate).", "--learning-rate", "--lr"),
 ]
-BatchSize = Annotated[int | None, RunOption("train.batch_size", "Rows a step, over all processes.")]
-Precision = Annotated[
-    str | None, RunOption("train.precision", "fp32, bf16, fp16, or auto: what the device is best at.")
-]
+BatchSize = Annotated[int | None, RunOption("train.batch_size", "Rows per optimizer step, over all processes.")]
+Precision = Annotated[str | None, RunOption("train.precision", "fp32, bf16, fp16, or auto (the best for the device).")]

@@ -1,4 +1,4 @@
-"""What verbs say: results on standard output, everything else on standard error."""
+"""Output of verbs: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.reporting.tables import Column, Table
 from trueneg.terminal.printable import printable, printable_json, printable_lines
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only one JSON object on standard output.")]
 
 INDENT = "    "
 
@@ -32,36 +32,38 @@ def _hush(is_quiet: bool) -> bool:
 
 
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", callback=_hush, help="No progress, messages or warnings: errors only.")
+    bool, typer.Option("--quiet", "-q", callback=_hush, help="Show only errors: no progress, messages or warnings.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any option, for example optimizer.learning_rate=3e-4."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set any option, such as optimizer.learning_rate=3e-4; repeatable."
+    ),
 ]
 
 _NUMBERS = re.compile(r"[\d.,:%×+\-–/()\[\]\s]+$")
-"""Cells that are aligned to the right: figures, with their intervals."""
+"""Cells to align right: numbers, with their intervals."""
 
 
 Verify = Annotated[
     bool,
     typer.Option(
         "--verify/--no-verify",
-        help="Compare the files of corpora, tags and annotations with their checksums first; those that have not "
-        "changed since the last time are passed over.",
+        help="First verify the checksums of corpora, tags and annotations; files unchanged since the last check are "
+        "skipped.",
     ),
 ]
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where a verb's words go."""
+    """Prints a verb's results and messages."""
 
     as_json: bool = False
     quiet: bool = False
 
     def say(self, message: str) -> None:
-        """Tell people something, unless they asked for quiet."""
+        """Print a message on standard error, unless quiet."""
         if not self.quiet:
             Console(stderr=True).print(printable_lines(message), soft_wrap=True, highlight=False, markup=False)
 
@@ -85,7 +87,7 @@ class Output:
         self.show(Table(shown, rows))
 
     def show(self, table: Table, form: str = "terminal", *, after_another: bool = False) -> None:
-        """Print a table: as wide as a terminal, if standard output is one, else as wide as it takes."""
+        """Print a table, as wide as the terminal if standard output is one, else as wide as needed."""
         if after_another:
             typer.echo("")
         console = Console()
@@ -94,7 +96,7 @@ class Output:
         typer.echo(table.render(form, width), nl=False)
 
     def definitions(self, data: Mapping[str, Any], entries: Mapping[str, str]) -> None:
-        """Print a result that is a list of names, each explained below itself, so that no name is ever broken."""
+        """Print a list of names, each with its explanation below it, so that no name is ever broken."""
         if self.as_json:
             self.result(data, "")
             return
@@ -113,17 +115,17 @@ class Output:
 
 
 def is_main_process() -> bool:
-    """False for all but one of the processes that a launcher started: what all would say is said once."""
+    """Whether this is the one process, of those that a launcher started, that prints messages."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def refuse_given(context: typer.Context, names: Collection[str], beside: str) -> None:
-    """Refuse options that would count for nothing.
+    """Refuse options that would have no effect.
 
     Args:
-        context: Of the verb.
-        names: The verb's parameters that do nothing here.
-        beside: What they do nothing beside, such as ``--load``.
+        context: The verb's context.
+        names: The verb's parameters that have no effect here.
+        beside: What they have no effect with, such as ``--load``.
 
     Raises:
         ConfigError: naming the first that was given.
@@ -137,7 +139,7 @@ def refuse_given(context: typer.Context, names: Collection[str], beside: str) ->
 
 
 def check_new(out: Path, overwrite: bool) -> None:
-    """Refuse a folder to write that is a file, or that holds something, unless it may be replaced.
+    """Refuse an output folder that is a file, or that is not empty unless it may be overwritten.
 
     Raises:
         ConfigError: naming it.

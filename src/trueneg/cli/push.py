@@ -1,4 +1,4 @@
-"""``trueneg push``: a run's models to the Hugging Face hub."""
+"""``trueneg push``: upload a run's models to the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from trueneg.terminal.progress import Bar
 
 def push(
     checkpoint: Annotated[str, typer.Argument(help="A run's folder or a Hugging Face folder.")],
-    repository: Annotated[str, typer.Argument(help="OWNER/NAME on the hub; made if it is not there.")],
+    repository: Annotated[str, typer.Argument(help="OWNER/NAME on the hub; created if it does not exist.")],
     step: Annotated[
-        list[int] | None, typer.Option(help="Of a run: this step's model, as the revision step-N; may be repeated.")
+        list[int] | None, typer.Option(help="For a run: push this step's model, as revision step-N; repeatable.")
     ] = None,
-    kept: Annotated[
-        bool, typer.Option("--kept", help="Of a run: every model that it kept, each as its revision.")
-    ] = False,
-    private: Annotated[bool, typer.Option("--private", help="If the repository is made, make it private.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write revisions anew that are there.")] = False,
+    kept: Annotated[bool, typer.Option("--kept", help="For a run: push every kept model, each as a revision.")] = False,
+    private: Annotated[bool, typer.Option("--private", help="If the repository is created, make it private.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Overwrite existing revisions.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put a run's model on the Hugging Face hub, or its kept steps as revisions.
+    """Push a run's model to the Hugging Face hub, or its kept steps as revisions.
 
-    Without --step and --kept it is the run's last model, on main. `train.keep_at` and `train.keep_every` keep steps for
-    good. The token is that of `hf auth login`, or HF_TOKEN.
+    Without --step and --kept, the run's last model is pushed to main. `train.keep_at` and `train.keep_every` keep steps
+    permanently. The token is that of `hf auth login`, or HF_TOKEN.
 
     Example: `trueneg push runs/hc me/hc-encoder`
 
@@ -36,7 +34,7 @@ def push(
     """
     from trueneg.runs.pushing import push as write
 
-    with Bar("pushing", quiet=quiet):  # the library counts for itself
+    with Bar("pushing", quiet=quiet):  # the library shows its own progress
         done = write(checkpoint, repository, steps=step or (), kept=kept, private=private, overwrite=overwrite)
     output = Output(as_json, quiet)
     rows = [{**vars(one), "load": one.load} for one in done]

@@ -1,4 +1,4 @@
-"""``trueneg reproduce``: an experiment, from data to table, by one command."""
+"""``trueneg reproduce``: reproduce an experiment, from data to table, with one command."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _OF_TABLES = {"data", "join"}
 def reproduce(
     context: typer.Context,
     recipe: Annotated[
-        str, typer.Argument(help="list, to see them all; a paper's table, such as tn-table3 or cline-table7; or all.")
+        str, typer.Argument(help="A paper's table, such as tn-table3 or cline-table7; all; or list, to show them.")
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder of the results of all recipes: what is there is not done again.")
+        Path, typer.Option(help="Results folder of all recipes; finished jobs are not run again.")
     ] = DEFAULT_OUT,
-    scale: Annotated[str, typer.Option(help="tiny (made-up data), mini, small or paper.")] = "mini",
+    scale: Annotated[str, typer.Option(help="tiny (synthetic data), mini, small or paper.")] = "mini",
     data: Annotated[
         str,
         typer.Option(help="Folder with corpus/, glue/, squad/, cline_eval/, vectors/, wikitext/ and substitution/."),
@@ -40,47 +40,49 @@ def reproduce(
     arms: Annotated[
         str,
         typer.Option(
-            help="Further ways of pre-training, by comma: HC in context,HC agree. planted: drop,marginal@0.5/0.25, "
-            "all, mlm, rtd, grid."
+            help="Additional pre-training arms, separated by commas: HC in context,HC agree. For planted: "
+            "drop,marginal@0.5/0.25, all, mlm, rtd, grid."
         ),
     ] = "",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each arm.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per arm.")] = 3,
     seed: Annotated[
         int,
-        typer.Option(help="This seed alone, where others run elsewhere: planted's in one folder, a table's by --join."),
+        typer.Option(help="Run only this seed, others elsewhere: planted in the same folder, a table's with --join."),
     ] = 0,
     join: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A folder OUT/RECIPE of another machine: its seeds and rows are taken from table.json and rows/."
+            help="Folder OUT/RECIPE of another machine, whose seeds and rows are read from table.json and rows/."
         ),
     ] = None,
     corpus: Annotated[
-        Path | None, typer.Option(help="planted: a corpus with held-out text; by default one of WordNet's.")
+        Path | None, typer.Option(help="For planted: corpus with held-out text; by default one of WordNet's.")
     ] = None,
     wordnet: WordNetPath = "",
-    workers: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of parallel jobs.")] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="encoder=…, text=…, or options of all runs: finetune.epochs=2."
+            "--set", metavar="KEY=VALUE", help="Set encoder=…, text=…, or options of all runs: finetune.epochs=2."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their commands; run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the jobs and their commands, without running them.")
+    ] = False,
     form: Annotated[
-        str, typer.Option("--format", help="Of --dry-run: table, or a script for a shell or slurm.")
+        str, typer.Option("--format", help="For --dry-run: table, or a script for shell or slurm.")
     ] = TABLE,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Do an experiment again, with seeds, intervals and a verdict on each claim.
+    """Reproduce an experiment, with seeds, intervals and a verdict on each claim.
 
-    A recipe is a plan of ordinary trueneg commands. What has finished is not done again; what changed, and what needs
-    it, is. Ctrl-C loses the jobs under way only, and those that can be resumed go on.
+    A recipe is a plan of ordinary trueneg commands. Finished jobs are not run again, unless they or jobs they depend on
+    changed. After Ctrl-C, the same command continues: only running jobs are lost, unless they can be resumed.
 
     Example: `trueneg reproduce tn-table3 --scale mini --data data/ --out repro/`
 
-    To see that everything runs: `trueneg reproduce all --scale tiny --seeds 2 --out repro-tiny/`
+    To check that everything runs: `trueneg reproduce all --scale tiny --seeds 2 --out repro-tiny/`
     """
     from trueneg.recipes import planted
     from trueneg.recipes.reproduction import ALL, PILOT, TABLES, listed, plan_tables
@@ -129,7 +131,7 @@ def reproduce(
 
 
 def check_data() -> None:
-    """Fail where the data of a job changed since its script was written: `reproduce --format` describes them.
+    """Fail if a job's data, as described by `reproduce --format`, changed since its script was written.
 
     Example: `printf '%s' '[]' | trueneg check-data`
     """
@@ -140,7 +142,7 @@ def check_data() -> None:
 
 @dataclass(frozen=True)
 class _Planted:
-    """What all runs of the planted experiment have in common."""
+    """Options shared by all runs of the planted experiment."""
 
     out: Path
     scale: str

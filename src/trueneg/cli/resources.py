@@ -1,4 +1,4 @@
-"""What detectors are made with, from the options of a verb."""
+"""Resources that detectors need, from the options of a verb."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def make_resources(wordnet: str, device: str) -> Resources:
-    """A lexicon and a device.
+    """Return the lexicon and the device for detectors.
 
     Raises:
-        ConfigError: for a device that is not there.
+        ConfigError: for a device that is not available.
     """
     from trueneg.detectors.specification import Resources
     from trueneg.training.distributed import choose_device

@@ -1,4 +1,4 @@
-"""Results of fine-tuning: found, shown, and reported as tables or as the GLUE server takes them."""
+"""Find fine-tuning results, print them, and write them as tables or for the GLUE server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_finetuned(checkpoint: str) -> bool:
-    """Tell whether a folder is one of ``finetune``'s: of one seed, or of several."""
+    """Return whether a folder was written by ``finetune``, for one seed or several."""
     path = Path(checkpoint)
     return (path.name.startswith("seed-") and path.is_dir()) or any(path.glob("seed-*/config.json"))
 
@@ -33,7 +33,7 @@ def runs_of(models: Sequence[str]) -> list[Path]:
 
 
 def show_results(results: Sequence[Result], output: Output, selections: Sequence[Selection] = ()) -> None:
-    """Print the metrics of each split and seed; of a sweep how they were selected first."""
+    """Print the metrics of each split and seed; for a sweep, first how they were selected."""
     from trueneg.reporting.results import cut_in
 
     rows = [
@@ -58,7 +58,7 @@ def show_results(results: Sequence[Result], output: Output, selections: Sequence
 
 
 def is_of_results(folder: Path) -> bool:
-    """Tell whether a folder holds results of fine-tuning, and is no run of pre-training and no experiment besides."""
+    """Return whether a folder holds fine-tuning results, and is neither a pre-training run nor an experiment."""
     from trueneg.evaluation.results.store import find_results
     from trueneg.reporting.sources import is_experiment
     from trueneg.training.folder import METRICS
@@ -95,7 +95,7 @@ def report_tables(folders: Sequence[Path], form: str, out: Path | None, output: 
 
 
 def report_glue_zip(folders: Sequence[Path], out: Path, is_partial: bool, output: Output) -> None:
-    """Write the zip and say where each of its files came from."""
+    """Write the zip and show where each of its files came from."""
     from trueneg.reporting.glue_zip import write_glue_zip
 
     if len(folders) != 1:

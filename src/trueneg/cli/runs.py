@@ -30,93 +30,102 @@ if TYPE_CHECKING:
 
 def pretrain(
     context: typer.Context,
-    preset: Annotated[str | None, typer.Argument(help="A named configuration: see `trueneg list presets`.")] = None,
+    preset: Annotated[
+        str | None, typer.Argument(help="Configuration to start from: a preset (see `trueneg list presets`).")
+    ] = None,
     corpus: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FOLDER[:WEIGHT]",
-            help="A folder made by `trueneg corpus build`; several, each with its weight, are a mixture.",
+            help="Folder made by `trueneg corpus build`; repeat for a mixture, with or without weights.",
         ),
     ] = None,
     replay: Annotated[
         list[str] | None,
-        typer.Option(metavar="FOLDER:SHARE", help="A share of all rows from another corpus, such as general:0.1."),
+        typer.Option(
+            metavar="FOLDER:SHARE",
+            help="Draw a share of all rows from another corpus, such as general:0.1; repeatable.",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/run"),
     start_from: Annotated[
         str | None,
-        typer.Option("--from", help="Continue a checkpoint: a run, a Hugging Face folder or a hub name."),
+        typer.Option("--from", help="Checkpoint to continue: a run, a Hugging Face folder or a hub name."),
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help=f"What is minimised: {', '.join(OBJECTIVES.builtin)}, or a plugin's.")
+        str | None, typer.Option(help=f"Training objective: {', '.join(OBJECTIVES.builtin)}, or a plugin's.")
     ] = None,
     hard_correction: Annotated[
         str | None,
         RunOption(
             "objective.correction.detector",
-            "A detector of false negatives: lexical, annotated:FOLDER, …; see `trueneg list detectors`.",
+            "Detector of false negatives: lexical, annotated:FOLDER, … (see `trueneg list detectors`).",
         ),
     ] = None,
     soft_regularization: Annotated[
-        str | None, RunOption("objective.regularization.level", "token, sentence or token+sentence.")
+        str | None,
+        RunOption("objective.regularization.level", "Level of regularization: token, sentence or token+sentence."),
     ] = None,
-    steps: Annotated[int | None, RunOption("train.steps", "Optimizer steps.")] = None,
+    steps: Annotated[int | None, RunOption("train.steps", "Number of optimizer steps.")] = None,
     epochs: Annotated[
-        float | None, typer.Option(help="Times that the corpus is read, instead of --steps, which follow from it.")
+        float | None, typer.Option(help="Number of passes over the corpus, from which --steps is computed.")
     ] = None,
     stages: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Stages of the run, a TOML file of [[stage]] tables.")
+        Path | None, typer.Option(metavar="FILE", help="TOML file of [[stage]] tables that defines the run's stages.")
     ] = None,
     batch_size: BatchSize = None,
     learning_rate: LearningRate = None,
     warmup: Annotated[
         int | None,
-        RunOption("optimizer.warmup_steps", "Steps in which the learning rate rises; a preset's fits its own steps."),
+        RunOption("optimizer.warmup_steps", "Number of warm-up steps; a preset's is not scaled with --steps."),
     ] = None,
-    length: Annotated[int | None, RunOption("corpus.length", "Tokens a row.")] = None,
-    pack: Annotated[bool | None, RunOption("corpus.pack", "Fill rows with several documents.", "--pack")] = None,
+    length: Annotated[int | None, RunOption("corpus.length", "Tokens per row.")] = None,
+    pack: Annotated[bool | None, RunOption("corpus.pack", "Pack several documents into each row.", "--pack")] = None,
     extend_vocabulary: Annotated[
         bool | None,
         RunOption(
             "model.extend_vocabulary",
-            "The corpus's tokenizer has words the checkpoint lacks.",
+            "Allow a corpus tokenizer that adds words to the checkpoint's.",
             "--extend-vocabulary",
         ),
     ] = None,
     wordnet: Annotated[
-        str | None, RunOption("objective.correction.wordnet", "WordNet's folder; by default it is looked for.")
+        str | None, RunOption("objective.correction.wordnet", "WordNet's folder; by default, found automatically.")
     ] = None,
     precision: Precision = None,
-    seed: Annotated[int | None, RunOption("train.seed", "Everything random follows from it.")] = None,
+    seed: Annotated[int | None, RunOption("train.seed", "Random seed.")] = None,
     eval_every: Annotated[
-        int | None, RunOption("train.eval_every", "Steps between evaluations on held-out rows; 0 for one at the end.")
+        int | None,
+        RunOption("train.eval_every", "Steps between evaluations on held-out rows; 0 for one at the end only."),
     ] = None,
     save_every: Annotated[
-        int | None, RunOption("train.save_every", "Steps between checkpoints; 0 for one at the end.")
+        int | None,
+        RunOption("train.save_every", "Steps between checkpoints; 0 for train.save_minutes and the end only."),
     ] = None,
     tracker: Annotated[
         str | None, RunOption("train.tracker", "Experiment tracker: trackio, wandb or tensorboard.")
     ] = None,
-    max_minutes: Annotated[float | None, RunOption("train.max_minutes", "Save and stop after so long.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A config.json, or the folder of a run, to do again.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    max_minutes: Annotated[
+        float | None, RunOption("train.max_minutes", "Save and stop after this many minutes.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Take all options from this config.json or run folder.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and show the stages; train nothing.")
+        bool, typer.Option("--dry-run", help="Check everything and show the stages, without training.")
     ] = False,
     verify: Verify = True,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Pre-train an encoder, or continue one, on true negatives.
+    """Pre-train an encoder, or continue a checkpoint, on true negatives.
 
-    `--set` reaches every option (`trueneg list options`). Under
-    `torchrun --nproc-per-node 8 -m trueneg pretrain …` the same command trains on eight processes. Ctrl-C, SIGHUP and
-    SIGTERM save, then stop.
+    `--set` sets any option (see `trueneg list options`). Under `torchrun --nproc-per-node 8 -m trueneg pretrain …` the
+    same command trains with eight processes. On Ctrl-C, SIGHUP or SIGTERM the run saves a checkpoint and stops.
 
     Example: `trueneg pretrain electra-mini --corpus corpus/ --out runs/hc --steps 2000 --hard-correction lexical`
 
-    A mixture: `trueneg pretrain electra-mini --corpus wiki:0.7 --corpus books:0.3 --out runs/mixed`; one's own text
+    A mixture: `trueneg pretrain electra-mini --corpus wiki:0.7 --corpus books:0.3 --out runs/mixed`; your own text
     with a tenth of general text: `trueneg pretrain --from ENCODER --corpus mine --replay general:0.1 --out runs/mine`
 
     In stages: `trueneg pretrain electra-mini --corpus corpus/ --out runs/staged --stages stages.toml`
@@ -161,31 +170,36 @@ def finetune(
     task: Annotated[
         str,
         typer.Option(
-            help="What to learn: glue/mrpc, squad, …; see `trueneg list tasks`. Several with commas; glue: its eight."
+            help="Tasks, separated by commas: glue/mrpc, squad, … (see `trueneg list tasks`); glue: its eight tasks."
         ),
     ],
-    data: Annotated[str | None, RunOption("task.data", "The task's files: a folder or a file, or hub:NAME.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of results, one a checkpoint: OUT/TASK/seed-N.")] = Path("results"),
-    seeds: Annotated[str, typer.Option(metavar="N or LIST", help="Runs a task: seeds 1 to N, or those listed.")] = "5",
-    seed: Annotated[int | None, typer.Option(help="One run, with this seed.")] = None,
+    data: Annotated[str | None, RunOption("task.data", "The task's data: a folder, a file or hub:NAME.")] = None,
+    out: Annotated[Path, typer.Option(help="Results folder, one per checkpoint: OUT/TASK/seed-N.")] = Path("results"),
+    seeds: Annotated[
+        str, typer.Option(metavar="N or LIST", help="Runs per task: seeds 1 to N, or those listed.")
+    ] = "5",
+    seed: Annotated[int | None, typer.Option(help="Run only this seed.")] = None,
     preset: Annotated[
-        str, typer.Option(help="electra-paper, electra-code, tn-electra, bert or cline; by default as the encoder is.")
+        str,
+        typer.Option(
+            help="Hyper-parameters: electra-paper, electra-code, tn-electra, bert or cline; by default by encoder."
+        ),
     ] = "",
-    text_column: Annotated[str | None, RunOption("task.text_column", "Of one's own data.")] = None,
+    text_column: Annotated[str | None, RunOption("task.text_column", "Text column of your own data.")] = None,
     second_column: Annotated[
-        str | None, RunOption("task.second_column", "Of one's own data, where texts come in pairs.")
+        str | None, RunOption("task.second_column", "Second text column of your own data, for text pairs.")
     ] = None,
-    label_column: Annotated[str | None, RunOption("task.label_column", "Of one's own data.")] = None,
+    label_column: Annotated[str | None, RunOption("task.label_column", "Label column of your own data.")] = None,
     train_fraction: Annotated[
-        float | None, RunOption("task.train_fraction", "Share of the training examples to use.")
+        float | None, RunOption("task.train_fraction", "Fraction of the training examples to use.")
     ] = None,
-    epochs: Annotated[float | None, RunOption("epochs", "Times that the training examples are seen.")] = None,
+    epochs: Annotated[float | None, RunOption("epochs", "Number of passes over the training examples.")] = None,
     learning_rate: LearningRate = None,
     batch_size: BatchSize = None,
-    length: Annotated[int | None, RunOption("task.length", "Tokens a row at most.")] = None,
+    length: Annotated[int | None, RunOption("task.length", "Maximum number of tokens per row.")] = None,
     precision: Precision = None,
     select: Annotated[
-        str | None, RunOption("select", "last, or best on a part split off the training examples.")
+        str | None, RunOption("select", "Weights to use: last, or best on held-out training examples.")
     ] = None,
     adversarial: Annotated[
         str | None,
@@ -197,32 +211,34 @@ def finetune(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE,VALUE",
-            help="Train with each value, select one: optimizer.learning_rate=1e-5,2e-5. Of several, all combinations.",
+            help="Train with each value, select the best: optimizer.learning_rate=1e-5,2e-5. Repeat for combinations.",
         ),
     ] = None,
     select_on: Annotated[
         str,
-        typer.Option(help="Of a sweep: held-out (a part of the training examples), dev, or contrast-set:FOLDER."),
+        typer.Option(
+            help="For --sweep, data to select on: held-out (part of the training examples), dev or contrast-set:FOLDER."
+        ),
     ] = "held-out",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")] = False,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fine-tune a checkpoint on one task or several, with several seeds, and keep every example's answer.
+    """Fine-tune a checkpoint on one or more tasks, with several seeds, and save the prediction for every example.
 
-    Seeds that have finished are not run again; with `--resume`, one that was interrupted goes on. `--set` reaches
-    every option (`trueneg list finetune-options`).
+    Finished seeds are not run again; `--resume` continues an interrupted one. `--set` sets any option (see
+    `trueneg list finetune-options`).
 
     Example: `trueneg finetune runs/hc --task glue/mrpc --data glue/ --seeds 5 --out results/hc`
 
     All of GLUE: `trueneg finetune runs/hc --task glue --data glue/ --seeds 5 --out results/hc`
 
-    One's own: `trueneg finetune runs/hc --task classification --data reviews.csv --text-column review
+    Your own data: `trueneg finetune runs/hc --task classification --data reviews.csv --text-column review
     --label-column stars --out results/hc`
 
-    `--sweep optimizer.learning_rate=1e-5,2e-5,5e-5` trains with each; OUT/TASK holds the one selected on validation
-    data, and OUT/TASK/selection.json the figures of all.
+    `--sweep optimizer.learning_rate=1e-5,2e-5,5e-5` trains with each value; OUT/TASK holds the run selected on
+    validation data, and OUT/TASK/selection.json the scores of all.
     """
     from trueneg.config.finetune_options import FinetuneConfig
     from trueneg.runs.finetuning_tasks import configure_tasks, finetune_tasks
@@ -263,35 +279,35 @@ def report(
     context: typer.Context,
     folder: Annotated[
         list[Path],
-        typer.Argument(help="Runs, results, experiments and files of measurements, in any mixture; baselines first."),
+        typer.Argument(help="Runs, results, experiments and measurement files, in any combination; baselines first."),
     ],
     form: Annotated[
         str,
         typer.Option(
             "--format",
-            help="html, a page of everything; of results and experiments also their tables: terminal, markdown, latex, "
-            "csv, json; or glue-zip for GLUE's server. By default as --out is named.",
+            help="html: one page on everything; tables of results and experiments: terminal, markdown, latex, csv, "
+            "json; glue-zip: a submission to GLUE's server. By default, from the name of --out.",
         ),
     ] = "",
-    out: Annotated[Path | None, typer.Option(help="The file to write; of a page report.html by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; for a page, report.html by default.")] = None,
     baseline: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Of a page: a folder among those named that others are compared with. One for all; several: for each "
-            "the first of its encoder and text."
+            help="For a page: the folder to compare the others with. If repeated, each is compared with the first of "
+            "its encoder and text."
         ),
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="glue-zip: fill in tasks that are missing, so that the server takes it.")
+        bool, typer.Option("--partial", help="For glue-zip: fill in missing tasks, so that the server accepts it.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one page: what helped, what did not, what is not known; curves, corrections, detectors, provenance.
+    """Write one page: what helped, what did not, what is undecided; curves, corrections, detectors, provenance.
 
-    It takes runs, results of fine-tuning and attacks, folders of `reproduce` and `try`, and what `detect benchmark`,
-    `evaluate` and `attack` write with --out. The first of each kind is the baseline of the others of its task, encoder
-    and text. Of results alone, and without --out, a table is printed.
+    Accepts runs, results of fine-tuning and attacks, folders of `reproduce` and `try`, and what `detect benchmark`,
+    `evaluate` and `attack` write with --out. The first of each kind is the baseline of the others with its task,
+    encoder and text. For results alone, without --out, a table is printed.
 
     Example: `trueneg report runs/base runs/hc results/base results/hc --out report.html`
 
@@ -336,20 +352,22 @@ def export(
     head: Annotated[
         str,
         typer.Option(
-            help="Of onnx, what the graph gives: task (logits of a fine-tuned model), mlm or discriminator (logits), "
+            help="For onnx, the graph's output: task (logits of a fine-tuned model), mlm or discriminator (logits), "
             "encoder (last_hidden_state), sentence (sentence_embedding). auto: the head that was trained."
         ),
     ] = "auto",
-    step: Annotated[int | None, typer.Option(help="Of a run: the checkpoint of this step, not the last one.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to write; by default beside the run's hf/.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that lies in --out.")] = False,
+    step: Annotated[
+        int | None, typer.Option(help="For a run: the checkpoint of this step instead of the last.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write; by default next to the run's hf/.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing export in --out.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a checkpoint as other libraries load it.
+    """Export a checkpoint in a format that other libraries load.
 
-    A run whose hf/ is gone is exported from its checkpoints. What continued a sentence encoder keeps its pooling,
-    norm, length and prompts.
+    A run without hf/ is exported from its checkpoints. A run that continued a sentence encoder keeps its pooling,
+    normalization, length and prompts.
 
     Example: `trueneg export runs/hc --format sentence-transformers --out encoder/`
 
@@ -357,7 +375,7 @@ def export(
     """
     from trueneg.runs.exporting import export as write
 
-    with Bar(f"writing {format}", quiet=quiet):  # nothing in it can be counted
+    with Bar(f"writing {format}", quiet=quiet):  # no countable progress
         done = write(checkpoint, format, out, head=head, step=step, overwrite=overwrite)
     output = Output(as_json, quiet)
     output.result({"format": done.format, "out": done.path, "head": done.head, "load": done.load}, str(done.path))
@@ -370,28 +388,32 @@ def bench(
     what: Annotated[
         str,
         typer.Argument(
-            help="step: what holds a training step back here; overhead: what correction and regularization cost it."
+            help="step: find bottlenecks of a training step; overhead: the cost of correction and regularization."
         ),
     ] = "step",
-    corpus: Annotated[Path | None, typer.Option(help="A corpus; by default one of WordNet's text.")] = None,
-    preset: Annotated[str, typer.Option(help="The model and batch to measure.")] = "electra-mini",
-    stage: Annotated[str, typer.Option(help="Of a preset with stages: which is measured; the first by default.")] = "",
-    rounds: Annotated[int, typer.Option(min=1, help="Times that the arms take turns.")] = 20,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Corpus folder; by default, one built from WordNet's text.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="Preset whose model and batch are measured.")] = "electra-mini",
+    stage: Annotated[
+        str, typer.Option(help="For a preset with stages: the one to measure; by default the first.")
+    ] = "",
+    rounds: Annotated[int, typer.Option(min=1, help="Number of timed steps per arm, taken in turns.")] = 20,
     detector: Annotated[
         list[str] | None,
-        typer.Option(help="Of overhead: measure hard correction with this detector too; may be repeated."),
+        typer.Option(help="For overhead: also measure hard correction with this detector; repeatable."),
     ] = None,
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure a training step on this machine, and name what holds it back and the option that helps.
+    """Measure a training step on this machine, and report its bottlenecks and the options that help.
 
-    Times are compared within one run, the arms taking turns.
+    Times are compared within one run, in which the arms take turns.
 
     Example: `trueneg bench --preset electra-mini --corpus corpus/`
 
-    What correction and regularization cost: `trueneg bench overhead --json`
+    The cost of correction and regularization: `trueneg bench overhead --json`
     """
     from trueneg.runs.bench import BENCHMARKS, bench_overhead, bench_step
 

@@ -1,4 +1,4 @@
-"""``trueneg tokenizer``: train one, extend one."""
+"""``trueneg tokenizer``: train and extend tokenizers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from trueneg.files.text import conversion, foreign_encoding
 
 app = typer.Typer(help="Train a tokenizer, or add words to one.", no_args_is_help=True)
 
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Write into a folder that holds something.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Write to --out even if it is not empty.")]
 
 
 @app.command()
 def train(
     text: Annotated[list[str], typer.Argument(help="Files, folders, globs or hub data sets.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
-    vocab_size: Annotated[int, typer.Option(min=1, help="Entries, special tokens included.")] = 8192,
-    kind: Annotated[str, typer.Option(help="wordpiece (as BERT) or bpe (byte-level, as RoBERTa).")] = "wordpiece",
+    vocab_size: Annotated[int, typer.Option(min=1, help="Vocabulary size, including special tokens.")] = 8192,
+    kind: Annotated[str, typer.Option(help="wordpiece (like BERT) or bpe (byte-level, like RoBERTa).")] = "wordpiece",
     cased: Annotated[bool, typer.Option("--cased", help="Keep upper case.")] = False,
-    min_frequency: Annotated[int, typer.Option(min=1, help="A pair or word seen less often makes no entry.")] = 2,
+    min_frequency: Annotated[int, typer.Option(min=1, help="Minimum frequency of a pair of pieces to be merged.")] = 2,
     text_field: TextField = "text",
     lines: Lines = False,
     max_document_mib: MaxDocumentMib = 64,
-    sample: Annotated[float, typer.Option(help="Share of the documents to train on.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Draws that sample.")] = 0,
+    sample: Annotated[float, typer.Option(help="Fraction of the documents to train on.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -63,16 +63,16 @@ def train(
 @app.command()
 def extend(
     source: Annotated[str, typer.Argument(help="A tokenizer's folder, a checkpoint or a hub name.")],
-    words: Annotated[Path, typer.Option(help="A file with one word a line.")],
+    words: Annotated[Path, typer.Option(help="File with one word per line.")],
     out: Annotated[Path, typer.Option(help="Folder to write.")],
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add words of your field to a tokenizer, to continue a checkpoint with.
+    """Add domain-specific words to a tokenizer, to continue a checkpoint with.
 
-    Build the corpus with the result and continue with `--extend-vocabulary`: each new word starts as the mean of
-    the pieces it was made of.
+    Build the corpus with the result and continue with `--extend-vocabulary`: the embedding of each new
+    word is initialized with the mean of its former pieces.
 
     Example: `trueneg tokenizer extend bert-base-uncased --words terms.txt --out tok/`
     """

@@ -21,56 +21,57 @@ def try_text(
         ),
     ],
     start_from: Annotated[
-        str, typer.Option("--from", help="The checkpoint to continue: a run, a Hugging Face folder or a hub name.")
+        str, typer.Option("--from", help="Checkpoint to continue: a run, a Hugging Face folder or a hub name.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the trial: what is there is not done again.")] = Path("try"),
-    seeds: Annotated[str, typer.Option(metavar="N or LIST", help="Runs an arm: seeds 1 to N, or those listed.")] = "3",
+    out: Annotated[Path, typer.Option(help="Folder of the trial; finished jobs are not run again.")] = Path("try"),
+    seeds: Annotated[str, typer.Option(metavar="N or LIST", help="Runs per arm: seeds 1 to N, or those listed.")] = "3",
     minutes: Annotated[
         float,
-        typer.Option(
-            help="What everything may take on this machine: a step is measured, and the steps are chosen by it."
-        ),
+        typer.Option(help="Time limit for everything on this machine; the number of steps is chosen by timing a step."),
     ] = 60.0,
     arms: Annotated[
         str,
         typer.Option(
-            help="Ways of training, by comma, besides the baseline: lexical, in-context, in-context-drop, "
+            help="Arms besides the baseline, separated by commas: lexical, in-context, in-context-drop, "
             "regularization. By default lexical,in-context,regularization."
         ),
     ] = "",
     data: Annotated[
         str,
         typer.Option(
-            help="Labelled data for the probe of --task; without --task GLUE's folder, for sentence similarity (STS-B)."
+            help="Labelled data for the probe of --task; without --task, GLUE's folder for sentence similarity (STS-B)."
         ),
     ] = "",
     task: Annotated[
-        str, typer.Option(help="Fine-tune every arm, and the checkpoint, as a probe: as finetune --task takes it.")
+        str,
+        typer.Option(help="Fine-tune every arm, and the checkpoint, on this task as a probe (see finetune --task)."),
     ] = "",
-    text_column: Annotated[str, typer.Option(help="Of the probe's data: the text.")] = "",
-    label_column: Annotated[str, typer.Option(help="Of the probe's data: the label.")] = "",
+    text_column: Annotated[str, typer.Option(help="Text column of the probe's data.")] = "",
+    label_column: Annotated[str, typer.Option(help="Label column of the probe's data.")] = "",
     lines: Lines = False,
     text_field: TextField = "text",
     wordnet: WordNetPath = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their commands; run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the jobs and their commands, without running them.")
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Options of all runs, as pretrain takes them; train.steps instead of --minutes; finetune.KEY=VALUE "
-            "of the probe.",
+            help="Set options of all runs, as for pretrain; train.steps instead of --minutes; finetune.KEY=VALUE "
+            "for the probe.",
         ),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find out whether it helps on your text: train the baseline and the recommended arms alike, and compare.
+    """Find out whether trueneg helps on your text: train the baseline and the recommended arms alike, and compare.
 
-    A tenth of the text is held out. All arms take as many steps, with the same seeds. Then: loss on held-out text,
-    what the models write there, sentence similarity and a probe if their data are given, before and after, with
-    intervals over seeds and a verdict in words; in the terminal, in OUT/try.json and on one page, OUT/try.html. Ctrl-C
-    loses nothing that has finished: the same command goes on.
+    A tenth of the text is held out. All arms train for the same number of steps with the same seeds. Then the models
+    are compared by held-out loss, their predictions and, if data are given, sentence similarity and a probe, before and
+    after, with intervals over seeds and a verdict in words; in the terminal, in OUT/try.json and on one page,
+    OUT/try.html. After Ctrl-C, the same command continues, and no finished work is lost.
 
     Example: `trueneg try my.txt --from bert-base-uncased --seeds 3 --minutes 60`
     """

@@ -1,4 +1,4 @@
-"""``trueneg views``: what CLINE makes of a text."""
+"""``trueneg views``: CLINE's views of a text."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ STYLES = {"kept": "", "synonym": "green", "antonym": "bold red"}
 
 
 def views(
-    text: Annotated[str, typer.Argument(help="A sentence or so.")],
-    corpus: Annotated[Path, typer.Option(help="A corpus built with --tag: its words are what others are replaced by.")],
-    num: Annotated[int, typer.Option("--num", "-n", min=1, help="Pairs of views to show.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 1,
+    text: Annotated[str, typer.Argument(help="Text to rewrite, such as a sentence.")],
+    corpus: Annotated[Path, typer.Option(help="Corpus built with --tag, whose words are used as replacements.")],
+    num: Annotated[int, typer.Option("--num", "-n", min=1, help="Number of pairs of views to show.")] = 5,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
     wordnet: WordNetPath = "",
     settings: Settings = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show views of a text: one that keeps its meaning, one that does not, what changed in colour.
+    """Show views of a text: one that keeps its meaning, one that does not, with changes in colour.
 
-    `--set` changes what pre-training with `--objective cline` would: `--set synonym_share=0.2`, `--set senses=all`, ….
+    `--set` sets options as in pre-training with `--objective cline`: `--set synonym_share=0.2`, `--set senses=all`, ….
     Other languages: `--set lexicon=wn:LEXICON --set agree=false --set senses=first`.
 
     Example: `trueneg views "Batman is a fictional superhero written by ..." --corpus corpus/ -n 5`

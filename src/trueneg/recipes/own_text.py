@@ -159,7 +159,7 @@ def ask(
         if arm not in ARMS:
             raise ConfigError(unknown_name("arm", arm, ARMS))
     sources = tuple(found for text in texts for found in _source(text))
-    _check_wordnet(wordnet, chosen)
+    _check_wordnet(wordnet)
     source = resolve_checkpoint(checkpoint)
     config_of(source)
     of_runs = tuple(one.removeprefix("pretrain.") for one in settings if not one.startswith("finetune."))
