@@ -12,7 +12,7 @@ from trueneg.config.options import TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.training import distributed
 from trueneg.training.distributed import choose_device
-from trueneg.training.precision import settle_precision
+from trueneg.training.precision import resolve_precision
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +108,7 @@ def test_the_precision_is_what_it_can(
 ) -> None:
     for module in (torch.cuda, torch.xpu):
         monkeypatch.setattr(module, "is_bf16_supported", lambda including_emulation: has_bf16, raising=False)
-    assert settle_precision(TrainConfig(precision="auto"), torch.device(kind)).precision == precision
+    assert resolve_precision(TrainConfig(precision="auto"), torch.device(kind)).precision == precision
 
 
 def test_draws_are_seeded_on_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_it_is_waited_for_named_and_measured(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 4)
     monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 8)
     for device in (torch.device("cpu"), xpu, mps):
-        hardware.wait_for(device)
+        hardware.synchronize(device)
     assert told == [xpu, mps]
     assert [hardware.name_of(device) for device in (xpu, mps)] == ["Intel Max 1550", "Apple GPU"]
     assert [hardware.peak_memory(device) for device in (xpu, mps)] == [(3, 9), (4, 8)]

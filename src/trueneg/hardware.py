@@ -23,7 +23,7 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _BACKENDS = {"cuda": "nccl", "xpu": "xccl"}
 
 
-def is_there(kind: str) -> bool:
+def is_available(kind: str) -> bool:
     """Whether a device of a type in ``ACCELERATORS`` is available to torch."""
     if kind == "mps":
         return torch.backends.mps.is_available()
@@ -40,7 +40,7 @@ def has_float64(device: torch.device) -> bool:
     return device.type != "mps"
 
 
-def widened(values: Tensor) -> Tensor:
+def to_float64(values: Tensor) -> Tensor:
     """Convert values to float64, on the CPU if their device does not support it.
 
     Example:
@@ -67,7 +67,7 @@ def name_of(device: torch.device) -> str:
     return "Apple GPU" if device.type == "mps" else device.type
 
 
-def wait_for(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait until a device has finished its work."""
     if device.type in WITH_STREAMS:
         _module(device.type).synchronize(device)

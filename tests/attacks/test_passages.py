@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trueneg.attacks.words import WORDS, AttackedTexts, Passage
+from trueneg.attacks.words import WORDS, AttackableTexts, Passage
 from trueneg.tasks.text import TextExample
 
 TEXTATTACK, JIN = WORDS["textattack"], WORDS["jin2019"]
@@ -42,7 +42,7 @@ def test_words_are_what_the_authors_cleaning_leaves(text: str, expected: list[st
 
 @given(EXAMPLES, st.sampled_from(sorted(WORDS)), st.sampled_from(["first", "second", "both"]), st.booleans())
 def test_cutting_and_joining_changes_nothing(
-    example: TextExample, pattern: str, attacked: AttackedTexts, is_alone: bool
+    example: TextExample, pattern: str, attacked: AttackableTexts, is_alone: bool
 ) -> None:
     passage = Passage.of(example, WORDS[pattern], attacked, is_alone=is_alone)
     assert passage.to_example() == example
@@ -51,7 +51,7 @@ def test_cutting_and_joining_changes_nothing(
 
 @given(EXAMPLES, st.sampled_from(["first", "second", "both"]), st.booleans(), st.data())
 def test_a_change_is_where_it_belongs(
-    example: TextExample, attacked: AttackedTexts, is_alone: bool, data: st.DataObject
+    example: TextExample, attacked: AttackableTexts, is_alone: bool, data: st.DataObject
 ) -> None:
     passage = Passage.of(example, TEXTATTACK, attacked, is_alone=is_alone)
     for place in passage.attackable:

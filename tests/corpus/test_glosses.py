@@ -11,20 +11,20 @@ from trueneg.lexicon.wordnet import WordNet
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 
 
-@pytest.mark.parametrize("synsets_a_document", [1, 5])
-def test_every_definition_and_example_is_a_line(tmp_path: Path, synsets_a_document: int) -> None:
+@pytest.mark.parametrize("synsets_per_document", [1, 5])
+def test_every_definition_and_example_is_a_line(tmp_path: Path, synsets_per_document: int) -> None:
     wordnet = WordNet.load(WORDNET)
-    num = write_glosses(wordnet, tmp_path / "text", synsets_a_document)
+    num = write_glosses(wordnet, tmp_path / "text", synsets_per_document)
     glosses = list(wordnet.glosses())
     assert num == len(glosses)
     text = (tmp_path / "text").read_text()
     expected = [f"{sentence}." for gloss in glosses for sentence in (gloss.definition, *gloss.examples)]
     assert [line for line in text.splitlines() if line] == expected
-    assert len(text.strip().split("\n\n")) == -(-num // synsets_a_document)
+    assert len(text.strip().split("\n\n")) == -(-num // synsets_per_document)
 
 
 def test_a_gloss_corpus_is_made_once(tmp_path: Path) -> None:
-    made = build_gloss_corpus(tmp_path, vocab_size=80, wordnet=str(WORDNET), valid=0.3, synsets_a_document=2)
+    made = build_gloss_corpus(tmp_path, vocab_size=80, wordnet=str(WORDNET), valid=0.3, synsets_per_document=2)
     info = CorpusInfo.read(made)
     assert info.splits.keys() == {"train", "valid"}
     (tmp_path / "glosses.txt").unlink()

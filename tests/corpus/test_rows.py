@@ -77,7 +77,7 @@ def test_the_most_pieces_of_a_batch_are_those_of_its_rows(corpus: Corpus, length
     rows = RowIndex(corpus, length, pack=pack)
     num_pieces = whole(rows).segments.max(axis=1)
     for size in (1, 8, 512):
-        usual, most = rows.most_pieces(size)
+        usual, most = rows.max_pieces(size)
         assert most == size * (num_pieces.max() + 1)
         expected = np.ceil(size * (num_pieces.mean() + 1) + 8 * num_pieces.std() * np.sqrt(size))
         assert usual == min(most, expected) >= size

@@ -15,7 +15,7 @@ from trueneg.detectors.scorers.contextual import ContextualScorer
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ModelError
 from trueneg.models.reading import TextEncoder
-from trueneg.models.together import MAX_PIECES, check_together, vectors_together
+from trueneg.models.together import MAX_PIECES, check_together, substitute_vectors
 
 KINDS = ("bert", "roberta", "mpnet", "electra", "distilbert", "modernbert")
 
@@ -36,7 +36,7 @@ def test_a_substitute_that_is_the_word_is_the_word(encoder: TextEncoder) -> None
     """With others beside it, of one and of several pieces, and in a batch of texts of other lengths."""
     spans = [span(TEXT[0], "large"), span("the zebra sat", "zebra"), span(TEXT[3], "animals")]
     substitutes = [["big", "large", "zebra"], ["mouse", "zebra"], ["animals"]]
-    found = vectors_together(encoder, spans, substitutes)
+    found = substitute_vectors(encoder, spans, substitutes)
     expected = encoder.vectors(spans)
     for vectors, own, words, (text, start, end) in zip(found, expected, substitutes, spans, strict=True):
         assert vectors.shape == (1 + len(words), *own.shape)
@@ -48,7 +48,7 @@ def test_a_substitute_that_is_the_word_is_the_word(encoder: TextEncoder) -> None
 def test_up_to_the_first_layer_they_are_read_as_if_apart(encoder: TextEncoder) -> None:
     """The rest of the sentence has seen the other word only after it: until then nothing differs for one piece."""
     where, words = span(TEXT[0], "large"), ["big", "primary", "happy"]
-    (found,) = vectors_together(encoder, [where], [words])
+    (found,) = substitute_vectors(encoder, [where], [words])
     text, start, _ = where
     for word, vectors in zip(words, found[1:], strict=True):
         apart = (text[:start] + word + text[where[2] :], start, start + len(word))
@@ -64,16 +64,16 @@ def _path(encoder: TextEncoder) -> str:
 
 def test_substitutes_do_not_see_one_another(encoder: TextEncoder) -> None:
     where, words = span(TEXT[1], "big"), ["large", "old", "zebra", "happy animal"]
-    (together,) = vectors_together(encoder, [where], [words])
+    (together,) = substitute_vectors(encoder, [where], [words])
     for number, word in enumerate(words):
-        ((_, alone),) = vectors_together(encoder, [where], [[word]])
+        ((_, alone),) = substitute_vectors(encoder, [where], [[word]])
         np.testing.assert_allclose(together[1 + number], alone, atol=TOLERANCE * float(np.linalg.norm(alone)))
 
 
 def test_more_substitutes_than_a_row_holds(bert: str) -> None:
     encoder = TextEncoder(bert)
     where, words = span(TEXT[0], "large"), ["zebra", "big"] * MAX_PIECES
-    (found,) = vectors_together(encoder, [where], [words])
+    (found,) = substitute_vectors(encoder, [where], [words])
     assert found.shape[0] == 1 + 2 * MAX_PIECES
     np.testing.assert_allclose(found[1:3], found[-2:], atol=0.05)
     assert (np.linalg.norm(found, axis=-1) > 0).all()

@@ -21,7 +21,7 @@ from trueneg.models import documents
 from trueneg.models.backbone import Encoder
 from trueneg.objectives import objective_kind, with_objective
 from trueneg.runs import configuring, pretraining
-from trueneg.runs.automatic import with_attention, with_packing
+from trueneg.runs.automatic import resolve_attention, resolve_packing
 from trueneg.runs.configuring import configure
 from trueneg.runs.pretraining import build, pretrain
 from trueneg.training.batches import row_index
@@ -49,32 +49,32 @@ def test_rows_are_packed_on_a_gpu_where_they_would_not_be_full(corpus: Path) -> 
     assert config.corpus.pack == "auto" and not config.corpus.is_packed
     encoders, rows = encoders_of(config), rows_of(config)
     assert rows.mean_fill < 0.9
-    settled, said = with_packing(config, rows, GPU, encoders)
+    settled, said = resolve_packing(config, rows, GPU, encoders)
     assert settled == override(config, ["corpus.pack=true"]) and settled.corpus.is_packed
     assert said.startswith(
         f"packing: several documents to a row, as rows of one document each are {rows.mean_fill:.1%}"
     )
-    assert with_packing(config, rows, CPU, encoders) == (override(config, ["corpus.pack=false"]), "")
+    assert resolve_packing(config, rows, CPU, encoders) == (override(config, ["corpus.pack=false"]), "")
 
 
 @pytest.mark.parametrize("pack", ["true", "false"])
 def test_what_was_asked_for_is_not_chosen(corpus: Path, pack: str) -> None:
     config = make_config(corpus, "mlm", f"corpus.pack={pack}")
-    assert with_packing(config, rows_of(config), GPU) == (config, "")
+    assert resolve_packing(config, rows_of(config), GPU) == (config, "")
 
 
 def test_rows_stay_where_nothing_is_won_or_something_lost(corpus: Path, tagged: Path) -> None:
     full = make_config(corpus, "mlm", "corpus.length=3")
-    settled, said = with_packing(full, rows_of(full), GPU)
+    settled, said = resolve_packing(full, rows_of(full), GPU)
     assert settled.corpus.pack is False and said.startswith("packing: no, as rows of one document each are 100.0% full")
     cline = with_objective(make_config(tagged, "mlm"), "cline")
-    settled, said = with_packing(cline, rows_of(cline), GPU)
+    settled, said = resolve_packing(cline, rows_of(cline), GPU)
     assert settled.corpus.pack is False and "'cline' may look at a row as a whole" in said
     sizes = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     sizes |= {"conv_kernel_size": 3, "intermediate_size": 32, "embedding_size": 16}
     convolving = Encoder(AutoModelForMaskedLM.from_config(AutoConfig.for_model("convbert", **sizes)))
     config = make_config(corpus, "mlm")
-    settled, said = with_packing(config, rows_of(config), GPU, [convolving])
+    settled, said = resolve_packing(config, rows_of(config), GPU, [convolving])
     assert settled.corpus.pack is False
     assert said == "packing: no, as 'convbert' cannot keep the documents of one row apart"
 
@@ -95,13 +95,13 @@ def test_a_gpu_attends_by_documents(corpus: Path, kind: str) -> None:
     ):
         changed = override(config, changes)
         encoders = encoders_of(changed)
-        settled, said = with_attention(changed, rows_of(changed), device, encoders)
+        settled, said = resolve_attention(changed, rows_of(changed), device, encoders)
         assert settled == override(changed, [f"model.attention={wanted}"])
         assert {encoder.attends_by_documents for encoder in encoders} == {wanted == "documents"}
         is_said = "attention: by document boundaries; its dropout (0.1) is off, as torch's kernel has none"
         assert said.startswith(is_said) if wanted == "documents" else said == ""
     without = override(config, ["model.dropout=0"])
-    assert with_attention(without, rows, GPU, encoders_of(without))[1] == "attention: by document boundaries"
+    assert resolve_attention(without, rows, GPU, encoders_of(without))[1] == "attention: by document boundaries"
 
 
 @pytest.mark.parametrize("asked", ["auto", "documents"])
@@ -109,7 +109,7 @@ def test_attention_that_cannot_be_exchanged_stays_with_a_word(corpus: Path, aske
     config = make_config(
         corpus, "mlm", "train.precision=bf16", "model.architecture=deberta-v2", f"model.attention={asked}"
     )
-    settled, said = with_attention(config, rows_of(config), GPU, encoders := encoders_of(config))
+    settled, said = resolve_attention(config, rows_of(config), GPU, encoders := encoders_of(config))
     assert settled.model.attention == "sdpa" and not encoders[0].attends_by_documents
     assert said == "attention: under a mask, as 'deberta-v2' has no attention that can be exchanged"
 
@@ -117,7 +117,7 @@ def test_attention_that_cannot_be_exchanged_stays_with_a_word(corpus: Path, aske
 def test_one_encoder_that_cannot_keeps_the_other_from_it(corpus: Path) -> None:
     able = make_config(corpus, "mlm", "train.precision=bf16")
     (first,), (second,) = encoders_of(able), encoders_of(override(able, ["model.architecture=deberta-v2"]))
-    settled, said = with_attention(able, rows_of(able), GPU, [first, second])
+    settled, said = resolve_attention(able, rows_of(able), GPU, [first, second])
     assert settled.model.attention == "sdpa" and "'deberta-v2'" in said
     assert first.model.config._attn_implementation == "sdpa"
 
@@ -129,7 +129,7 @@ def test_a_run_begun_on_a_gpu_goes_on_alike_elsewhere(
     asked = override(config, ["corpus.pack=true", "model.attention=documents"])
     pretrain(asked, tmp_path / "whole", quiet=True)
     with monkeypatch.context() as patch:
-        for name, function in (("with_packing", with_packing), ("with_attention", with_attention)):
+        for name, function in (("resolve_packing", resolve_packing), ("resolve_attention", resolve_attention)):
             patch.setattr(
                 pretraining, name, lambda config, rows, device, encoders=(), f=function: f(config, rows, GPU, encoders)
             )

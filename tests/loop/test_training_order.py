@@ -107,7 +107,7 @@ def test_a_batch_of_more_pieces_than_usual_has_the_size_that_always_suffices(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = RowIndex(Corpus.open(corpus), 64, pack=True)
-    monkeypatch.setattr(rows, "most_pieces", lambda num_rows: (3, 7 * num_rows))
+    monkeypatch.setattr(rows, "max_pieces", lambda num_rows: (3, 7 * num_rows))
     (batch,) = step_of(orders(rows, 1, 1), 0)
     assert batch.starts is not None and len(batch.starts) == 7 * 8 + 1
     assert batch.starts.unique().tolist() == boundaries(batch)

@@ -13,7 +13,7 @@ from trueneg.config.options import OptimizerConfig, TrainConfig
 from trueneg.corruption.rows import Rows
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.objectives.mlm import MaskedLM
-from trueneg.training.compilation import is_to_be_compiled, said_by, why_not
+from trueneg.training.compilation import is_to_be_compiled, root_cause_line, why_not
 from trueneg.training.step import Run, train_step
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -54,7 +54,7 @@ def test_what_else_fails_is_said_by_its_cause(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(torch, "compile", lambda function: fails)
     assert why_not(CPU) == "compiling does not work here (Python.h: No such file)"
-    assert said_by(KeyError()) == "KeyError"
+    assert root_cause_line(KeyError()) == "KeyError"
 
 
 @pytest.mark.parametrize(

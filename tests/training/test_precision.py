@@ -13,7 +13,7 @@ from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.errors import ConfigError
 from trueneg.training import precision
-from trueneg.training.precision import has_bfloat16, settle_precision, settle_run
+from trueneg.training.precision import has_bfloat16, resolve_precision, resolve_run_precision
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 AUTO = replace(PretrainConfig(), train=TrainConfig(precision="auto"))
@@ -33,13 +33,13 @@ def test_a_cpu_has_what_torch_says(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     assert has_bfloat16(CPU) is is_native
-    settled = settle_precision(AUTO.train, CPU).precision
+    settled = resolve_precision(AUTO.train, CPU).precision
     assert settled == ("bf16" if is_native else "fp32")
 
 
 def test_a_torch_that_cannot_tell_trains_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    config, note = settle_run(AUTO, CPU, Path("nowhere"))
+    config, note = resolve_run_precision(AUTO, CPU, Path("nowhere"))
     assert config.train.precision == "fp32"
     assert note == "precision: fp32, since bfloat16 is not known to be native on this CPU (train.precision=auto)"
 
@@ -50,32 +50,32 @@ def test_what_is_asked_for_stays(wanted: str, is_native: bool, monkeypatch: pyte
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: is_native)
     (tmp_path / "config.json").write_text(json.dumps({"train": {"precision": "fp32"}}))
     asked = replace(AUTO, train=TrainConfig(precision=wanted))  # type: ignore[arg-type]
-    assert settle_run(asked, CPU, tmp_path) == (asked, "")
+    assert resolve_run_precision(asked, CPU, tmp_path) == (asked, "")
 
 
 def test_an_old_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    assert settle_precision(AUTO.train, GPU).precision == "fp16"
+    assert resolve_precision(AUTO.train, GPU).precision == "fp16"
     with pytest.raises(ConfigError, match=r"Tesla T4 has no bfloat16: use train.precision=fp16, or auto"):
-        settle_precision(TrainConfig(precision="bf16"), GPU)
+        resolve_precision(TrainConfig(precision="bf16"), GPU)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
-    assert settle_precision(AUTO.train, GPU).precision == "bf16"
+    assert resolve_precision(AUTO.train, GPU).precision == "bf16"
 
 
 def test_what_does_not_train_in_half_precision_trains_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
-    config, note = settle_run(AUTO, CPU, Path("nowhere"), refused={"bf16"})
+    config, note = resolve_run_precision(AUTO, CPU, Path("nowhere"), refused={"bf16"})
     assert config.train.precision == "fp32"
     assert note == "precision: fp32, since what is trained does not work in bf16 (train.precision=auto)"
-    assert settle_run(AUTO, CPU, Path("nowhere"), refused={"fp16"})[0].train.precision == "bf16"
+    assert resolve_run_precision(AUTO, CPU, Path("nowhere"), refused={"fp16"})[0].train.precision == "bf16"
 
 
 @pytest.mark.parametrize("began", ["fp32", "bf16"])
 def test_a_run_goes_on_as_it_began(began: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: began == "fp32")  # the other one, were it new
     (tmp_path / "config.json").write_text(json.dumps({"train": {"precision": began}}))
-    config, note = settle_run(AUTO, CPU, tmp_path)
+    config, note = resolve_run_precision(AUTO, CPU, tmp_path)
     assert config.train.precision == began and note == f"precision: {began}, as the run began"
 
 
@@ -84,14 +84,14 @@ def test_a_configuration_that_left_it_open_leaves_it_to_the_device(
 ) -> None:
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
     (tmp_path / "config.json").write_text('{"train": {"precision": "auto"}}')
-    assert settle_run(AUTO, CPU, tmp_path)[0].train.precision == "bf16"
+    assert resolve_run_precision(AUTO, CPU, tmp_path)[0].train.precision == "bf16"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"train": 3}', "{"])
 def test_a_damaged_configuration_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ConfigError, match=r"config\.json"):
-        settle_run(AUTO, CPU, tmp_path)
+        resolve_run_precision(AUTO, CPU, tmp_path)
 
 
 def test_presets_leave_it_to_the_device_but_for_the_one_of_tests() -> None:

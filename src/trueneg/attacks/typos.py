@@ -16,7 +16,7 @@ from typing import TypeVar
 from trueneg.attacks.base import AdversarialExample, Attack, check_options
 from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.squad.edits import Edit, edited_context, example_randomness, is_in_answer, reason_not_attackable
-from trueneg.attacks.words import AttackedTexts, Passage
+from trueneg.attacks.words import AttackableTexts, Passage
 from trueneg.config.fields import option
 from trueneg.tasks.squad_reading import SquadExample
 from trueneg.tasks.text import TextExample
@@ -41,7 +41,7 @@ class TypoOptions:
     """Minimum length of a word that may change; words with digits never do."""
     keeps_ends: bool = True
     """Whether a word's first and last letters, on which readers rely, are kept."""
-    attacked: AttackedTexts = "second"
+    attacked: AttackableTexts = "second"
     """Which texts of a pair may change: in NLI the hypothesis. In SQuAD it is the context."""
 
     def __post_init__(self) -> None:

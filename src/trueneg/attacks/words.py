@@ -10,7 +10,7 @@ from typing import Literal
 
 from trueneg.tasks.text import TextExample
 
-AttackedTexts = Literal["first", "second", "both"]
+AttackableTexts = Literal["first", "second", "both"]
 """Which texts of a pair may change."""
 
 # In TextAttack, words consist of letters, digits, some characters that look like letters, and marks within the word. In
@@ -58,7 +58,7 @@ class Passage:
         cls,
         example: TextExample,
         pattern: re.Pattern[str],
-        attacked: AttackedTexts = "second",
+        attacked: AttackableTexts = "second",
         *,
         is_alone: bool = False,
     ) -> Passage:

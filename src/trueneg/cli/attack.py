@@ -125,7 +125,7 @@ def _remarks(one: AttackResult) -> Iterator[str]:
 
 
 def _show(done: Sequence[AttackResult], out: Path | None, output: Output) -> None:
-    from trueneg.files.names import tell_apart
+    from trueneg.files.names import distinct_names
     from trueneg.files.whole import write_json
 
     folders = list(dict.fromkeys(one.folder for one in done))
@@ -147,7 +147,7 @@ def _show(done: Sequence[AttackResult], out: Path | None, output: Output) -> Non
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, data)
-    names = dict(zip(folders, tell_apart(folders, least=3), strict=True))
+    names = dict(zip(folders, distinct_names(folders, min_parts=3), strict=True))
     rows = [
         (
             names[one.folder],

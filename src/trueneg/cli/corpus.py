@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trueneg.corpus.annotations import AnnotationsInfo
     from trueneg.corpus.store import CorpusInfo
 
-app = typer.Typer(help="Turn text into a corpus that training reads.", no_args_is_help=True)
+app = typer.Typer(help="Build, inspect and annotate corpora.", no_args_is_help=True)
 
 
 @app.command()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trueneg.evaluation.detectors.swords import Benchmark
     from trueneg.lexicon.wordnet import WordNet
 
-app = typer.Typer(help="Detectors of false negatives against human judgement.", no_args_is_help=True)
+app = typer.Typer(help="Evaluate, calibrate and train detectors of false negatives.", no_args_is_help=True)
 
 THRESHOLDS = ("calibrated", "own")
 

@@ -60,9 +60,8 @@ def kind_of(args: Sequence[str]) -> str:
 app = typer.Typer(
     cls=EvaluateGroup,
     no_args_is_help=True,
-    help="Measure masked models on held-out text or by the substitutes they write, fine-tuned models on their task or "
-    "its contrast set, encoders as they are.\n\n`trueneg evaluate RUN …` without the name of one of these does what "
-    "RUN, --task or --contrast-set is for.",
+    help="Evaluate masked language models, fine-tuned models and encoders.\n\nWithout the name of a command, `trueneg "
+    "evaluate RUN …` chooses one by RUN, --task or --contrast-set.",
 )
 app.command("masked-lm")(masked_lm)
 app.command("substitution")(substitution)

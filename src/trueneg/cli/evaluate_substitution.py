@@ -11,7 +11,7 @@ from trueneg.cli.options import Device, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError
-from trueneg.files.names import tell_apart
+from trueneg.files.names import distinct_names
 from trueneg.terminal.progress import Bar
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def substitution(
         if (folder := folders[one.result.model]) is not None:
             written.append(one.save(folder))
             output.say(f"wrote {written[-1]}")
-    names = dict(zip(checkpoint, tell_apart(checkpoint), strict=True))
+    names = dict(zip(checkpoint, distinct_names(checkpoint), strict=True))
     rows = [row for one in found for row in _rows(one, names[one.result.model])]
     data_out = {"results": [one.summary() for one in found], "written": written}
     output.table(data_out, tuple(rows[0]), [tuple(row.values()) for row in rows])

@@ -10,7 +10,7 @@ import typer
 from trueneg.cli.options import Tokenizer, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
 
-app = typer.Typer(help="Synonyms: get WordNet, build a tokenizer's lookup table, look into it.", no_args_is_help=True)
+app = typer.Typer(help="Download WordNet, and build and inspect lookup tables of synonyms.", no_args_is_help=True)
 
 FormsOption = Annotated[
     str,

@@ -121,14 +121,14 @@ def doctor(
 
 
 LISTS = {
-    "presets": "named configurations of pre-training",
-    "objectives": "what pre-training minimises",
-    "detectors": "who finds false negatives",
-    "tasks": "what is fine-tuned for, and evaluated",
-    "attacks": "what fine-tuned models are attacked with",
-    "options": "what --set changes of pretrain: defaults, bounds, what an option needs",
-    "finetune-options": "what --set changes of finetune, likewise",
-    "triplet-options": "what --set changes of evaluate encoder --task triplets, likewise",
+    "presets": "named configurations for pre-training",
+    "objectives": "objectives of pre-training",
+    "detectors": "detectors of false negatives",
+    "tasks": "tasks for fine-tuning and evaluation",
+    "attacks": "attacks on fine-tuned models",
+    "options": "options of pretrain for --set: defaults, bounds, requirements",
+    "finetune-options": "options of finetune for --set",
+    "triplet-options": "options of evaluate encoder --task triplets for --set",
 }
 
 
@@ -297,7 +297,7 @@ def _accepted(corrections: Sequence[Correction]) -> list[str]:
     return [f"the surest of these, {len(lines)} (gold → predicted, its own probability):", *lines, judgement("lexical")]
 
 
-MEASURE = "Measure and hand on"
+MEASURE = "Evaluate and share"
 GROUPS: dict[str, dict[str, typer.Typer]] = {
     "Prepare": {"tokenizer": tokenizer.app, "corpus": corpus.app, "lexicon": lexicon.app},
     MEASURE: {"evaluate": evaluate.app, "detect": detect.app},

@@ -60,8 +60,8 @@ def corpus_settings(corpora: Sequence[str], replay: Sequence[str] = ()) -> list[
     if not corpora:
         return []
     is_one = len(corpora) == 1
-    is_there = is_one and Path(corpora[0]).exists()  # even if its name looks like FOLDER:WEIGHT
-    sources = [Source(corpora[0])] if is_there else [parse_source(text, "--corpus") for text in corpora]
+    is_available = is_one and Path(corpora[0]).exists()  # even if its name looks like FOLDER:WEIGHT
+    sources = [Source(corpora[0])] if is_available else [parse_source(text, "--corpus") for text in corpora]
     if is_one and not replay:
         if sources[0].weight is not None:
             raise ConfigError(

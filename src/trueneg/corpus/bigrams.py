@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError
 from trueneg.files.arrays import ArrayFile
-from trueneg.terminal.progress import Tell, untold
+from trueneg.terminal.progress import ProgressCallback, no_progress
 
 BOUNDARY = "<s>"
 """Marks the beginning and the end of a text; no word is written like it."""
@@ -123,7 +123,7 @@ class Bigrams:
             raise _FILE.damaged(Path(path), error) from error
 
 
-def count_bigrams(corpus: Corpus, *, min_count: int = MIN_COUNT, progress: Tell = untold) -> Bigrams:
+def count_bigrams(corpus: Corpus, *, min_count: int = MIN_COUNT, progress: ProgressCallback = no_progress) -> Bigrams:
     """Count the words of a corpus's documents, and the pairs of neighbouring words.
 
     Args:
@@ -149,7 +149,7 @@ def count_bigrams(corpus: Corpus, *, min_count: int = MIN_COUNT, progress: Tell 
     return Bigrams(tuple(index), word_counts, pairs[is_kept], counts[is_kept], about)
 
 
-def _chunks(corpus: Corpus, index: dict[str, int], progress: Tell) -> Iterator[NDArray[np.int64]]:
+def _chunks(corpus: Corpus, index: dict[str, int], progress: ProgressCallback) -> Iterator[NDArray[np.int64]]:
     """Yield the numbers of words, with a boundary at each end of every document."""
     tokenizer, total = corpus.load_tokenizer(), corpus.num_documents
     numbers = [0]

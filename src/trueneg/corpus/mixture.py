@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from trueneg.config.options import CorpusConfig
 from trueneg.corpus.permutation import rows_at, seed_of
-from trueneg.corpus.rows import RowBatch, RowIndex, most_pieces
+from trueneg.corpus.rows import RowBatch, RowIndex, max_pieces
 from trueneg.corpus.store import Corpus
 from trueneg.corpus.tags import Tags
 from trueneg.errors import ConfigError, CorpusError
@@ -216,10 +216,10 @@ class MixedRows:
         """Fingerprints of the sources, in their order."""
         return ",".join(rows.fingerprint for rows in self.sources)
 
-    def most_pieces(self, num_rows: int) -> tuple[int, int]:
-        """Maximum number of pieces in a batch of rows; see ``RowIndex.most_pieces``."""
-        means, deviations, most = zip(*(rows.pieces_a_row for rows in self.sources), strict=True)
-        return most_pieces(num_rows, max(means), max(deviations), max(most))
+    def max_pieces(self, num_rows: int) -> tuple[int, int]:
+        """Maximum number of pieces in a batch of rows; see ``RowIndex.max_pieces``."""
+        means, deviations, most = zip(*(rows.pieces_per_row for rows in self.sources), strict=True)
+        return max_pieces(num_rows, max(means), max(deviations), max(most))
 
     def at(self, seed: int, positions: npt.NDArray[np.integer[Any]]) -> _Int64s:
         """Rows at positions of the training order; see ``Shares`` and ``permutation.rows_at``."""

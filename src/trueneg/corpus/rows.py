@@ -98,7 +98,7 @@ class NumberedRows(Protocol):
     def fingerprint(self) -> str:
         """A fingerprint that identifies these rows."""
 
-    def most_pieces(self, num_rows: int) -> tuple[int, int]:
+    def max_pieces(self, num_rows: int) -> tuple[int, int]:
         """Maximum number of pieces in nearly every batch of rows, and in any batch."""
 
     def at(self, seed: int, positions: npt.NDArray[np.integer[Any]]) -> _Int64s:
@@ -190,7 +190,7 @@ class RowIndex:
         """
         return not self.is_packed and self._num_filled == len(self) * self.length
 
-    def most_pieces(self, num_rows: int) -> tuple[int, int]:
+    def max_pieces(self, num_rows: int) -> tuple[int, int]:
         """Maximum number of pieces in a batch of rows, counting each row's padding as one.
 
         Args:
@@ -199,10 +199,10 @@ class RowIndex:
         Returns:
             That of nearly every batch of randomly drawn rows (the mean plus eight standard deviations), and of any.
         """
-        return most_pieces(num_rows, *self.pieces_a_row)
+        return max_pieces(num_rows, *self.pieces_per_row)
 
     @cached_property
-    def pieces_a_row(self) -> tuple[float, float, int]:
+    def pieces_per_row(self) -> tuple[float, float, int]:
         """Mean, standard deviation and maximum of the number of pieces per row."""
         if not self.is_packed:
             return 1.0, 0.0, 1
@@ -355,8 +355,8 @@ def describe_tags(path: str | Path) -> dict[str, Any] | None:
     }
 
 
-def most_pieces(num_rows: int, mean: float, deviation: float, most: int) -> tuple[int, int]:
-    """Maximum number of pieces in a batch: see ``RowIndex.most_pieces``, and ``pieces_a_row`` for the last three."""
+def max_pieces(num_rows: int, mean: float, deviation: float, most: int) -> tuple[int, int]:
+    """Maximum number of pieces in a batch: see ``RowIndex.max_pieces``, and ``pieces_per_row`` for the last three."""
     usual = math.ceil(num_rows * (mean + 1) + 8 * deviation * math.sqrt(num_rows))
     return min(usual, num_rows * (most + 1)), num_rows * (most + 1)
 

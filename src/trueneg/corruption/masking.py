@@ -15,7 +15,7 @@ from trueneg.config.objective_options import MaskingConfig
 from trueneg.corruption import keyed
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import ConfigError, ModelError
-from trueneg.hardware import widened
+from trueneg.hardware import to_float64
 
 
 def num_slots(length: int, rate: float) -> int:
@@ -98,7 +98,7 @@ class Masking(nn.Module):
         is_ordinary = ~rows.is_special
         num_ordinary = is_ordinary.sum(1, keepdim=True)
         # In float64, as in ``num_slots``: float32 sometimes rounds a half the other way.
-        wanted = (widened(num_ordinary) * self.config.rate).round().to(torch.int64).clamp(1, slots)
+        wanted = (to_float64(num_ordinary) * self.config.rate).round().to(torch.int64).clamp(1, slots)
         wanted = torch.minimum(wanted.to(num_ordinary.device), num_ordinary)
         priority = self._priority(rows)
         if is_hard is not None:

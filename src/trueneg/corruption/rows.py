@@ -152,7 +152,7 @@ def piece_starts(segments: npt.NDArray[Any], index: NumberedRows) -> Tensor:
     begins = np.ones(segments.shape, dtype=bool)
     begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
     places = np.flatnonzero(begins)
-    usual, most = index.most_pieces(len(segments))
+    usual, most = index.max_pieces(len(segments))
     starts = np.full((usual if len(places) <= usual else most) + 1, segments.size, dtype=np.int32)
     starts[: len(places)] = places
     return torch.from_numpy(starts)

@@ -15,7 +15,7 @@ from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of
 from trueneg.tasks.base import Encoded, Prediction, Task, digest_of
 from trueneg.tasks.metrics import METRICS
-from trueneg.terminal.progress import Tell, untold
+from trueneg.terminal.progress import ProgressCallback, no_progress
 from trueneg.tokenizer import special_ids
 from trueneg.training.distributed import Processes
 from trueneg.training.predict import predict
@@ -33,7 +33,7 @@ def predict_split(
     *,
     precision: str = "fp32",
     processes: Processes | None = None,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> list[Prediction]:
     """Predict every example of a split, in order.
 
@@ -75,7 +75,7 @@ def evaluate_model(
     trained: Mapping[str, Any],
     is_whole: bool = False,
     processes: Processes | None = None,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> tuple[Result, list[Prediction]]:
     """Predict a split's examples and, where their labels are known, score the predictions.
 

@@ -28,7 +28,7 @@ from trueneg.corpus.rows import NumberedRows, RowIndex
 from trueneg.corruption.keyed import mixed_seed
 from trueneg.corruption.rows import ReadRows, read_rows
 from trueneg.errors import CheckpointError, ConfigError
-from trueneg.models.documents import sound_kernels
+from trueneg.models.documents import without_faulty_attention
 from trueneg.models.export import save_hugging_face
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.base import Objective, Sums, TrainingModule
@@ -120,7 +120,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
     def train(self, *given: Any, **named: Any) -> Any:
         """Train as Trainer does, without an attention kernel whose gradients may be NaN at this row length."""
         length = None if self.train_dataset is None else self.train_dataset.length
-        with sound_kernels(self.args.device, length):
+        with without_faulty_attention(self.args.device, length):
             return super().train(*given, **named)
 
     def get_train_dataloader(self) -> DataLoader[Any]:

@@ -121,7 +121,7 @@ def arguments(model: PreTrainedModel, rows: Layout) -> dict[str, Any] | None:
 
 
 @contextmanager
-def sound_kernels(device: torch.device, length: int | None) -> Iterator[None]:
+def without_faulty_attention(device: torch.device, length: int | None) -> Iterator[None]:
     """Disable cuDNN attention where its backward pass may give NaN: masks at lengths of 128 n + 64 (pytorch#196678).
 
     Args:

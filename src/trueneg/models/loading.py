@@ -71,7 +71,7 @@ def masked_lm_of_shapes(config: ModelConfig, folder: Path) -> PreTrainedModel:
     Raises:
         ModelError: if it is missing.
     """
-    return from_nothing(AutoModelForMaskedLM, config_of(str(folder)), config)
+    return model_from_config(AutoModelForMaskedLM, config_of(str(folder)), config)
 
 
 def electra_of_shapes(config: ModelConfig, folder: Path) -> ElectraPair:
@@ -97,7 +97,7 @@ def load_masked_lm(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> M
         ModelError: if the checkpoint cannot be loaded or its vocabulary does not match the tokenizer's.
     """
     if not config.start_from:
-        return MaskedLanguageModel(from_nothing(AutoModelForMaskedLM, hf_config(config, tokenizer), config))
+        return MaskedLanguageModel(model_from_config(AutoModelForMaskedLM, hf_config(config, tokenizer), config))
     source = _masked_lm_source(config)
     return MaskedLanguageModel(_continued(AutoModelForMaskedLM, source, config, tokenizer))
 
@@ -154,7 +154,7 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
     if not config.start_from:
         discriminator_config = hf_config(config, tokenizer)
         smaller = generator_config(discriminator_config, config)
-        generator = from_nothing(AutoModelForMaskedLM, smaller, config)
+        generator = model_from_config(AutoModelForMaskedLM, smaller, config)
         discriminator = _new_discriminator(discriminator_config, config)
         return ElectraPair(MaskedLanguageModel(generator), discriminator, config.embedding_sharing, is_new=True)
     source = resolve_checkpoint(config.start_from)
@@ -173,7 +173,7 @@ def load_electra(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Ele
             stacklevel=2,
         )
         smaller = generator_config(discriminator.model.config, config)
-        generator = from_nothing(AutoModelForMaskedLM, smaller, config)
+        generator = model_from_config(AutoModelForMaskedLM, smaller, config)
     return ElectraPair(MaskedLanguageModel(generator), discriminator, config.embedding_sharing, is_new=is_new)
 
 
@@ -271,7 +271,7 @@ def without_pooler(hf: PretrainedConfig) -> dict[str, Any]:
     return {"add_pooling_layer": False} if has_option else {}
 
 
-def from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options: Any) -> PreTrainedModel:
+def model_from_config(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options: Any) -> PreTrainedModel:
     """A model with random weights for a configuration, drawn from torch's random state.
 
     Args:
@@ -292,9 +292,9 @@ def from_nothing(kind: Any, hf: PretrainedConfig, config: ModelConfig, **options
 
 def _new_discriminator(hf: PretrainedConfig, config: ModelConfig) -> Discriminator:
     if hf.model_type == "electra":
-        model = from_nothing(AutoModelForPreTraining, hf, config)
+        model = model_from_config(AutoModelForPreTraining, hf, config)
         return Discriminator(model, cast(nn.Module, model.discriminator_predictions))
-    model = from_nothing(AutoModel, hf, config, **without_pooler(hf))
+    model = model_from_config(AutoModel, hf, config, **without_pooler(hf))
     return Discriminator(model, ReplacedTokenHead(hf.hidden_size))
 
 

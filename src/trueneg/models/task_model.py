@@ -17,8 +17,8 @@ from trueneg.models.heads import LinearHead
 from trueneg.models.loading import (
     attention_of,
     config_of,
-    from_nothing,
     from_pretrained,
+    model_from_config,
     resolve_checkpoint,
     without_pooler,
 )
@@ -56,7 +56,7 @@ def load_for_task(
     set_dropout(hf, dropout)
     _set_labels(hf, num_outputs, labels)
     wanted = ModelConfig(attention="eager" if attention == "eager" else "sdpa")
-    model = from_nothing(getattr(transformers, auto_class), hf, wanted)
+    model = model_from_config(getattr(transformers, auto_class), hf, wanted)
     has_pooler = any(name.startswith("pooler.") for name, _ in model.base_model.named_parameters())
     options = {} if has_pooler else without_pooler(hf)
     encoder, report = from_pretrained(AutoModel, path, hf, attention_of(hf, wanted), options)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trueneg.errors import ConfigError
-from trueneg.hardware import widened
+from trueneg.hardware import to_float64
 from trueneg.models.backbone import max_length
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.reading import by_budget, hidden_states, load_encoder, padded, weighted_sum
-from trueneg.terminal.progress import Tell, counted, untold
+from trueneg.terminal.progress import ProgressCallback, counted, no_progress
 from trueneg.tokenizer import load_tokenizer, special_ids
 
 Floats = NDArray[np.float64]
@@ -42,9 +42,9 @@ class States:
     def pooled(self, pooling: Pooling) -> Tensor:
         """Pool the states of each text: float64 ``[layers + 1, n, hidden]``."""
         if pooling == "cls":
-            return widened(self.hidden[:, :, 0])
-        weights = widened(self.is_token)
-        return weighted_sum(widened(self.hidden), weights) / weights.sum(1)[:, None]
+            return to_float64(self.hidden[:, :, 0])
+        weights = to_float64(self.is_token)
+        return weighted_sum(to_float64(self.hidden), weights) / weights.sum(1)[:, None]
 
 
 class TextReader:
@@ -100,7 +100,7 @@ class TextReader:
     def vectors(
         self,
         texts: Sequence[str],
-        progress: Tell = untold,
+        progress: ProgressCallback = no_progress,
         *,
         poolings: Sequence[Pooling] = POOLINGS,
         layers: slice = slice(None),

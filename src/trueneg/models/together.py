@@ -56,7 +56,7 @@ class Row:
 
 
 @torch.no_grad()
-def vectors_together(
+def substitute_vectors(
     encoder: TextEncoder, spans: Sequence[Span], substitutes: Sequence[Sequence[str]]
 ) -> list[NDArray[np.float32]]:
     """Vectors of words in their texts and of substitutes for them, centered as the encoder's ``center`` says.

@@ -178,7 +178,7 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
                 share = sum(bool(one[key] > other[key]) for key in one) / len(one)
                 measured.figures.setdefault((row, "IMDB Rev"), {})[seed] = 100 * share
         claims = [(rows[0], rows[1], "IMDB Rev")]
-        folders = [workspace.told_path(one) for one in jobs[min(jobs)]]
+        folders = [workspace.public_path(one) for one in jobs[min(jobs)]]
         notes = [
             *amounts(read_of, [Column("IMDB Rev", "imdb", "contrast-test", "revised")]),
             _selection(setting, ["IMDB"]),

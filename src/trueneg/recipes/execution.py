@@ -81,7 +81,7 @@ def run_jobs(
                         left.remove(name)
                         say(f"{total - len(left)} of {total}: {name}")
                         try:
-                            data = workspace.look(name)
+                            data = workspace.check_inputs(name)
                         except TruenegError as error:
                             fail(name, str(error))
                         else:

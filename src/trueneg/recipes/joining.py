@@ -77,7 +77,7 @@ def _differs(workspace: Workspace, name: str, table: ReproducedTable) -> str:
     for one in workspace.plan.jobs[name].inputs:
         if table.data.get(one.label) != workspace.digests[one]:
             return f"read other data ({one.label})"
-    theirs, ours = table.commands[name], workspace.told(name)
+    theirs, ours = table.commands[name], workspace.public_command(name)
     return "" if _keyed(theirs) == _keyed(ours) else f"is '{theirs}', here it is '{ours}'"
 
 

@@ -287,7 +287,7 @@ class Workspace:
         digests = plan.digests()
         return cls(root, plan, digests, plan.keys(digests), stamps)
 
-    def look(self, name: str) -> Mapping[Input, Stamps]:
+    def check_inputs(self, name: str) -> Mapping[Input, Stamps]:
         """Check that a job's data are those that its key is of, and give their stamps.
 
         Raises:
@@ -328,12 +328,12 @@ class Workspace:
         """Write a job's command as a shell takes it."""
         return shlex.join(["trueneg", *self.arguments(name)])
 
-    def told(self, name: str) -> str:
+    def public_command(self, name: str) -> str:
         """Write a job's command for a table that others read: names of data and jobs, and no place of this machine."""
-        words = self._words(name, lambda output: self.told_path(output, name), lambda data: f"DATA/{data.name}")
+        words = self._words(name, lambda output: self.public_path(output, name), lambda data: f"DATA/{data.name}")
         return shlex.join(["trueneg", *words])
 
-    def told_path(self, output: Output, job: str = "") -> str:
+    def public_path(self, output: Output, job: str = "") -> str:
         """Name what a job leaves, from the folder of recipes on."""
         return f"OUT/{self.path(output, job).relative_to(self.root)}".removesuffix("/.")
 

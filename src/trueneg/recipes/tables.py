@@ -176,7 +176,7 @@ def assemble(
             for row in rows for column in columns
         ],
         judged, [*lacking(printed, rows, measured, why), *notes, *several_versions(workspace), *joined(workspace)],
-        {name: workspace.told(name) for name in workspace.plan.jobs},
+        {name: workspace.public_command(name) for name in workspace.plan.jobs},
         {one.label: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
 

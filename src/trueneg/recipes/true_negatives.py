@@ -240,7 +240,7 @@ def table7(setting: Setting, arms: Sequence[str]) -> Read:
             measured.obstacles[row, AVERAGE] = "one submission a model has no interval"
             if not scores:
                 measured.obstacles[row, AVERAGE] = "GLUE's server alone has the labels"
-                made = workspace.told_path(Output("glue.zip", job))
+                made = workspace.public_path(Output("glue.zip", job))
                 notes.append(f"{row}: hand {made} in at gluebenchmark.com, and write its scores to {place}.")
         claims = [claim for claim in _claims(rows, [AVERAGE]) if {claim[0], claim[1]} <= zips.keys()]
         columns, why = TN_TABLE7.columns, _missing(rows, setting)

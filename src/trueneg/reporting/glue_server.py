@@ -20,7 +20,7 @@ from pathlib import Path
 
 from trueneg.errors import TaskError, unknown_name
 from trueneg.evaluation.results.store import find_results, load_result
-from trueneg.files.names import tell_apart
+from trueneg.files.names import distinct_names
 from trueneg.files.records import read_record
 from trueneg.files.text import csv_rows
 from trueneg.reporting.tables import Column, Table
@@ -83,7 +83,9 @@ def server_table(folders: Sequence[str | Path]) -> Table | None:
     Average and Δ are given for models with all eight tasks; Δ is relative to the first of them. Params are as
     counted in fine-tuning, with the task head.
     """
-    known = {name: (folder, server_scores(folder)) for name, folder in zip(tell_apart(folders), folders, strict=True)}
+    known = {
+        name: (folder, server_scores(folder)) for name, folder in zip(distinct_names(folders), folders, strict=True)
+    }
     rows, notes, first = [], [], math.nan
     for name, (folder, scores) in known.items():
         if scores is None:

@@ -15,7 +15,7 @@ from trueneg.evaluation.results.store import Result
 from trueneg.evaluation.results.summary import GLUE_AVERAGE, glue_average, read_runs, refuse_other_data, summarise
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import CLAIM, MIN_SEEDS
-from trueneg.files.names import tell_apart
+from trueneg.files.names import distinct_names
 from trueneg.reporting.tables import Column, Table
 from trueneg.tasks.metrics import METRICS
 from trueneg.terminal.printable import printable
@@ -73,7 +73,7 @@ def results_table(folders: Sequence[str | Path]) -> Table:
     notes = ["Percent. Range: lowest and highest seed. Selection: how the evaluated weights of a run were chosen."]
     read = [read_runs(folder) for folder in folders]
     refuse_other_data(*read)
-    for name, runs in zip(tell_apart(folders), read, strict=True):
+    for name, runs in zip(distinct_names(folders), read, strict=True):
         summaries = summarise(runs)
         rows += [
             [

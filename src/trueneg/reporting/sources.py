@@ -19,7 +19,7 @@ from trueneg.evaluation.results.reproduction import TABLE, ReproducedTable, load
 from trueneg.evaluation.results.store import find_results
 from trueneg.evaluation.results.trial import TRIAL, Trial, load_trial
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.files.names import tell_apart
+from trueneg.files.names import distinct_names
 from trueneg.files.records import read_record
 from trueneg.reporting.baselines import lineage_of
 from trueneg.reporting.planted import PLANTED, PlantedResults
@@ -236,7 +236,7 @@ def read_sources(places: Sequence[str | Path]) -> Sources:
         TruenegError: for a place that holds none of these, is named twice, or is damaged.
     """
     found = Sources()
-    for name, place in zip(tell_apart(places), map(Path, places), strict=True):
+    for name, place in zip(distinct_names(places), map(Path, places), strict=True):
         if (place / TABLE).is_file():  # the runs and results below it belong to it
             found.tables[name] = load_table(place)
             continue

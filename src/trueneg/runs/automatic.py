@@ -23,7 +23,7 @@ BY_TOKEN = ("mlm", "electra")
 contrast does."""
 
 
-def as_recorded(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainConfig:
+def resolve_from_checkpoint(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainConfig:
     """Resolve ``auto`` options as the run that is resumed has recorded them, possibly on another machine.
 
     Args:
@@ -43,7 +43,7 @@ def as_recorded(config: PretrainConfig, saved: Mapping[str, Any]) -> PretrainCon
     return config
 
 
-def with_packing(
+def resolve_packing(
     config: PretrainConfig, rows: NumberedRows, device: torch.device, encoders: Sequence[Encoder] = ()
 ) -> tuple[PretrainConfig, str]:
     """Decide whether rows hold several documents: on a GPU, if they would otherwise be less than 95 % full.
@@ -75,7 +75,7 @@ def with_packing(
     return replace(config, corpus=replace(config.corpus, pack=is_packed)), said
 
 
-def with_attention(
+def resolve_attention(
     config: PretrainConfig, rows: NumberedRows, device: torch.device, encoders: Sequence[Encoder]
 ) -> tuple[PretrainConfig, str]:
     """Decide how encoders compute attention, and set them up accordingly.

@@ -18,9 +18,9 @@ from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset as find_preset
 from trueneg.config.stages import stages_of
 from trueneg.errors import ConfigError, TruenegError, unknown_name
-from trueneg.hardware import name_of, peak_memory, wait_for
+from trueneg.hardware import name_of, peak_memory, synchronize
 from trueneg.runs.bottleneck import WORTH, Bottleneck, Measured, bottlenecks
-from trueneg.training.precision import settle_precision
+from trueneg.training.precision import resolve_precision
 from trueneg.training.speed import clock_of, matrix_rate, peak_of
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def take_turns(
             break
         shift = round_number % len(names)
         for name in names[shift:] + names[:shift]:
-            wait_for(device)
+            synchronize(device)
             started = clock()
             arms[name]()
-            wait_for(device)
+            synchronize(device)
             if round_number:
                 seconds[name].append(clock() - started)
     base = np.array(seconds[names[0]])
@@ -130,7 +130,7 @@ def bench_overhead(
         if corpus is None:
             say("making a corpus of WordNet's definitions")
         # Long documents, so that rows are full.
-        folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_a_document=5000)
+        folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_per_document=5000)
         return _overhead(base, folder, Path(scratch), rounds, detectors, say)
 
 
@@ -232,7 +232,7 @@ def bench_step(
 
         if corpus is None:
             say("making a corpus of WordNet's definitions")
-        folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_a_document=5000)
+        folder = corpus or build_gloss_corpus(Path(scratch), vocab_size=8192, synsets_per_document=5000)
         return _measure_step(override(config, [f"corpus.path={folder}"]), rounds, say)
 
 
@@ -258,18 +258,18 @@ def of_stage(config: PretrainConfig, name: str, say: Callable[[str], None]) -> P
 
 def _measure_step(config: PretrainConfig, rounds: int, say: Callable[[str], None]) -> StepBenchmark:
     from trueneg.corpus.store import Corpus
-    from trueneg.runs.automatic import with_packing
+    from trueneg.runs.automatic import resolve_packing
     from trueneg.runs.doctor import usable_cores
     from trueneg.training.batches import row_index
     from trueneg.training.distributed import choose_device
 
     device = choose_device(config.train.device)
-    config = replace(config, train=settle_precision(config.train, device))
+    config = replace(config, train=resolve_precision(config.train, device))
     opened = Corpus.open(config.corpus.path)
     fills = {
         packs: row_index(override(config, [f"corpus.pack={packs}"]), opened).mean_fill for packs in ("true", "false")
     }
-    config, packing = with_packing(config, row_index(config, opened), device)
+    config, packing = resolve_packing(config, row_index(config, opened), device)
     if packing:
         say(packing)
     fill = fills["true" if config.corpus.is_packed else "false"]
@@ -342,7 +342,7 @@ class _StepArm:
     def __init__(self, config: PretrainConfig, corpus: Corpus, device: torch.device) -> None:
         from trueneg.models.flops import training_flops
         from trueneg.objectives import objective_kind
-        from trueneg.runs.automatic import with_attention
+        from trueneg.runs.automatic import resolve_attention
         from trueneg.runs.pretraining import build, reader_of
         from trueneg.training.batches import CorpusBatches, row_index
         from trueneg.training.distributed import Processes
@@ -350,7 +350,7 @@ class _StepArm:
 
         tokenizer, rows = corpus.load_tokenizer(), row_index(config, corpus)
         model, objective = build(config, tokenizer)
-        with_attention(config, rows, device, objective_kind(config.objective.name).encoders(model))
+        resolve_attention(config, rows, device, objective_kind(config.objective.name).encoders(model))
         self._batches = CorpusBatches(rows, config.train, Processes(), reader_of(config, rows, tokenizer))
         self._given = [self._batches.micro_batches(number) for number in range(4)]
         self._run = Run.new(model, objective, config.optimizer, config.train, device)
@@ -383,7 +383,7 @@ class _StepArm:
         """Milliseconds that the host takes to launch a step on an idle device."""
         times = []
         for _ in range(num):
-            wait_for(self._device)
+            synchronize(self._device)
             started = time.perf_counter()
             self.step()
             times.append(1000 * (time.perf_counter() - started))

@@ -20,7 +20,7 @@ from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.loading import objective_of
 from trueneg.objectives import with_objective
 from trueneg.registry import load_plugins, loaded_plugins
-from trueneg.runs.automatic import with_packing
+from trueneg.runs.automatic import resolve_packing
 from trueneg.runs.stages import apart, staged
 from trueneg.training.batches import rows_of
 from trueneg.training.distributed import choose_device
@@ -141,7 +141,7 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
     corpora = open_corpora(config.corpus)
     plain = replace(config, objective=PretrainConfig().objective)  # which reads no tags or annotations
     rows = rows_of(plain, corpora)
-    settled, _ = with_packing(config, rows, choose_device(config.train.device))
+    settled, _ = resolve_packing(config, rows, choose_device(config.train.device))
     if settled.corpus.is_packed and not rows.is_packed:
         rows = rows_of(replace(plain, corpus=settled.corpus), corpora)
     steps = math.ceil(epochs * len(rows) / config.train.batch_size)

@@ -115,16 +115,16 @@ def _extras() -> Finding:
 def _accelerator() -> Finding:
     import torch
 
-    from trueneg.hardware import is_there
+    from trueneg.hardware import is_available
 
     if torch.cuda.is_available():
         devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
         listed = ", ".join(f"{device.name} ({device.total_memory / 2**30:.0f} GiB)" for device in devices)
         return Finding("accelerator", "ok", f"CUDA {torch.version.cuda}: {listed}")
-    if is_there("xpu"):
+    if is_available("xpu"):
         listed = ", ".join(torch.xpu.get_device_name(i) for i in range(torch.xpu.device_count()))
         return Finding("accelerator", "ok", f"Intel GPU (xpu): {listed}")
-    if is_there("mps"):
+    if is_available("mps"):
         what = "an Apple GPU (mps), which is used where it is asked for; without a word training runs on the CPU"
         return Finding("accelerator", "ok", what, "trueneg pretrain … --set train.device=mps")
     if shutil.which("nvidia-smi") is None:
@@ -142,10 +142,10 @@ def _bfloat16() -> Finding:
     """Whether bfloat16 is done in hardware; emulated, it is slower than float32."""
     import torch
 
-    from trueneg.hardware import WITH_STREAMS, is_there
+    from trueneg.hardware import WITH_STREAMS, is_available
     from trueneg.training.precision import has_bfloat16
 
-    device = torch.device(next(filter(is_there, WITH_STREAMS), "cpu"))
+    device = torch.device(next(filter(is_available, WITH_STREAMS), "cpu"))
     place = "CPU" if device.type == "cpu" else "GPU"
     is_native = has_bfloat16(device)
     if is_native is None:

@@ -34,7 +34,7 @@ from trueneg.runs.pretraining import build
 from trueneg.terminal.progress import duration
 from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
-from trueneg.training.precision import settle_precision
+from trueneg.training.precision import resolve_precision
 from trueneg.training.speed import Peak, peak_of, sheet_peak
 from trueneg.training.step import Run, train_step
 
@@ -165,7 +165,7 @@ def expect(config: PretrainConfig, on: str = "") -> tuple[Estimate, list[Finding
             raise ConfigError(f"--on {on}: {gpu.name} has no bfloat16: add --set train.precision=fp16")
         place, limit, peak = gpu.name, gpu.memory, sheet_peak(gpu, config.train.precision)
     else:
-        config = replace(config, train=settle_precision(config.train, device))
+        config = replace(config, train=resolve_precision(config.train, device))
         place = "this CPU" if device.type == "cpu" else name_of(device)
         limit, peak = peak_memory(device)[1], peak_of(device, config.train.precision)
     is_gpu = bool(on) or device.type != "cpu"

@@ -24,7 +24,7 @@ from trueneg.runs.finetuning import chosen_examples, folder_of
 from trueneg.tasks import make_task
 from trueneg.tasks.base import Task, digest_of
 from trueneg.tasks.contrast_sets import ContrastSet, read_contrast_set
-from trueneg.terminal.progress import Tell, untold
+from trueneg.terminal.progress import ProgressCallback, no_progress
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.distributed import choose_device
 from trueneg.training.folder import CONFIG, HUGGING_FACE
@@ -108,7 +108,7 @@ def evaluate_finetuned(
     *,
     data: str = "",
     settings: Sequence[str] = (),
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> list[Result]:
     """Evaluate a fine-tuned model, on its own task or on another with the same labels.
 

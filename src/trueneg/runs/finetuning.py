@@ -24,7 +24,7 @@ from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split
 from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
 from trueneg.files.arrays import ArrayFile
 from trueneg.models.backbone import check_length
-from trueneg.models.documents import sound_kernels
+from trueneg.models.documents import without_faulty_attention
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import checkpoint_gradients, count_parameters, resolve_checkpoint
 from trueneg.models.origin import origin_of
@@ -44,7 +44,7 @@ from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
 from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
 from trueneg.training.loop import Loop
-from trueneg.training.precision import settle_run
+from trueneg.training.precision import resolve_run_precision
 from trueneg.training.step import Run
 
 BEST = "best.safetensors"
@@ -97,7 +97,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     task = make_task(config.task)
     folder = folder_of(task.name, config.train.seed, out)
     device = choose_device(config.train.device)
-    config, precision_note = settle_run(config, device, folder, refused_precisions(config))
+    config, precision_note = resolve_run_precision(config, device, folder, refused_precisions(config))
     check_finetuning(config)
     if finished := _finished(config, folder, task):
         return finished
@@ -171,7 +171,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
             )
             results = {}
             try:
-                with sound_kernels(device, None):
+                with without_faulty_attention(device, None):
                     ending = loop.train()
                 if ending.reason == "finished":
                     if choice is not None:

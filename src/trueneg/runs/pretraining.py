@@ -31,7 +31,7 @@ from trueneg.evaluation.results.provenance import note_provenance
 from trueneg.files.whole import PART, restore_folder
 from trueneg.models.backbone import Encoder, check_length, check_packing
 from trueneg.models.disentangled import weights_behind
-from trueneg.models.documents import sound_kernels
+from trueneg.models.documents import without_faulty_attention
 from trueneg.models.flops import training_flops
 from trueneg.models.fused import fuse
 from trueneg.models.loading import checkpoint_gradients, count_parameters
@@ -40,7 +40,7 @@ from trueneg.objectives import objective_kind
 from trueneg.objectives.base import Objective
 from trueneg.objectives.hard_tokens import HardTokens
 from trueneg.objectives.smoothing import Smoothing
-from trueneg.runs.automatic import as_recorded, with_attention, with_packing
+from trueneg.runs.automatic import resolve_attention, resolve_from_checkpoint, resolve_packing
 from trueneg.runs.configuring import check_has_corpus
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.runs.keeping import refuse_other_steps_kept, warn_of_steps_not_kept
@@ -69,7 +69,7 @@ from trueneg.training.folder import (
 )
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Ending, Loop
-from trueneg.training.precision import settle_run
+from trueneg.training.precision import resolve_run_precision
 from trueneg.training.speed import Workload, peak_of
 from trueneg.training.step import Run
 
@@ -180,7 +180,7 @@ def pretrain(
         processes.holding(folder, "pretrain", device),
         ExitStack() as opened,
     ):
-        config, precision_note = settle_run(config, device, folder)
+        config, precision_note = resolve_run_precision(config, device, folder)
         if processes.is_main:
             restore_folder(folder / HUGGING_FACE)
         processes.barrier()
@@ -188,7 +188,7 @@ def pretrain(
         if (found or (folder / METRICS).exists()) and not resume:
             raise CheckpointError(f"'{folder}' already holds a run: continue it with --resume, or give another --out")
         if found:
-            config = as_recorded(config, found[1].config)
+            config = resolve_from_checkpoint(config, found[1].config)
             refuse_other_steps_kept(config, found[1], folder)
         session = _Session(config, folder, processes, device, opened, quiet, verify, precision_note)
         first, num_stages = stage_at(stages_of(config), found[1].step if found else 0), len(stages_of(config))
@@ -303,12 +303,12 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     if found and not is_begun:
         load_model_weights(found[0], model)  # the objective must see the weights that training starts from
     encoders = kind.encoders(model)
-    own, packing = with_packing(own, rows, device, encoders)
+    own, packing = resolve_packing(own, rows, device, encoders)
     if own.corpus.is_packed and not rows.is_packed:
         rows = rows_of(own, corpora)
     num_rows = stage.place + stage.num_rows
     check_epochs(rows.epochs(num_rows), len(stage.steps), own.corpus.max_epochs)
-    own, attention = with_attention(own, rows, device, encoders)
+    own, attention = resolve_attention(own, rows, device, encoders)
     session.settle(own)
     read = reader_of(own, rows, tokenizer)
     tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
@@ -391,7 +391,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
         workload=workload,
     )
     try:
-        with sound_kernels(device, rows.length):
+        with without_faulty_attention(device, rows.length):
             if evaluate is not None and len(held_out) > 1 and own.model.start_from and not found:
                 loop.measure(evaluate)  # a baseline for measuring what the run forgets
             ending = loop.train()

@@ -289,8 +289,8 @@ class _Task:
         if self.kind == "dev":
             return split, result.primary, result.metrics[result.primary]
         path = run.folder / f"{_CONTRAST_SPLIT}.json"
-        is_there = path.is_file() and {str(one.get("key")) for one in load_predictions(path)} == self.keys
-        contrast = load_result(path) if is_there else evaluate_contrast_set(run.folder, self.place)[0]
+        is_available = path.is_file() and {str(one.get("key")) for one in load_predictions(path)} == self.keys
+        contrast = load_result(path) if is_available else evaluate_contrast_set(run.folder, self.place)[0]
         run.results[_CONTRAST_SPLIT] = contrast
         return _CONTRAST_SPLIT, _CONTRAST_METRIC, contrast.metrics[_CONTRAST_METRIC]
 

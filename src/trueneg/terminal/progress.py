@@ -21,7 +21,7 @@ T = TypeVar("T")
 FIRST_SECONDS, MOST_SECONDS = 10.0, 300.0
 """Seconds until the first line of a log, and the longest interval; intervals double in between."""
 
-Tell = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Progress callback, called with the amount done and the total."""
 
 _SHORT = 12  # titles of up to this many characters are shown in full at any width
@@ -140,11 +140,11 @@ class _Title(ProgressColumn):
         return Text(task.description, no_wrap=True, overflow="ellipsis")
 
 
-def untold(done: int, of: int) -> None:
+def no_progress(done: int, of: int) -> None:
     """Ignore progress."""
 
 
-def counted(items: Iterable[T], sizes: Iterable[int], of: int, tell: Tell) -> Iterator[T]:
+def counted(items: Iterable[T], sizes: Iterable[int], of: int, tell: ProgressCallback) -> Iterator[T]:
     """Yield items, and report the amount done after each.
 
     Example:

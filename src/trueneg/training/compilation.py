@@ -65,11 +65,11 @@ def why_not(device: torch.device) -> str:
     try:
         torch.compile(_small)(torch.ones(8, device=device))
     except Exception as error:  # compilers raise errors of many types
-        return f"compiling does not work here ({said_by(error)})"
+        return f"compiling does not work here ({root_cause_line(error)})"
     return ""
 
 
-def said_by(error: BaseException) -> str:
+def root_cause_line(error: BaseException) -> str:
     """The most informative line of an error: the first one of its root cause."""
     while error.__cause__ is not None:
         error = error.__cause__

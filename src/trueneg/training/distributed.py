@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d
 
 from trueneg.errors import BusyError, ConfigError, LostProcessError, TruenegWarning
 from trueneg.files.lock import locked
-from trueneg.hardware import ACCELERATORS, WITH_STREAMS, backend_for, is_there
+from trueneg.hardware import ACCELERATORS, WITH_STREAMS, backend_for, is_available
 
 PATIENCE = 1800.0
 """Timeout in seconds where one process may have more to do than others: while a run begins, saves and ends."""
@@ -258,7 +258,7 @@ def choose_device(wanted: str) -> torch.device:
     Raises:
         ConfigError: if the configured device is not available, or is a single GPU for several processes.
     """
-    name = wanted or next(filter(is_there, WITH_STREAMS), "cpu")
+    name = wanted or next(filter(is_available, WITH_STREAMS), "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -277,7 +277,7 @@ def choose_device(wanted: str) -> torch.device:
             f"train.device={wanted}: all {world_size} processes would share that GPU: leave it out, and each takes "
             f"the one of its LOCAL_RANK"
         )
-    if not is_there(device.type):
+    if not is_available(device.type):
         raise ConfigError(
             f"train.device={wanted}: torch sees no GPU here ({ACCELERATORS[device.type]}); leave it out to use the CPU"
         )

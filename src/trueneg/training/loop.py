@@ -22,7 +22,7 @@ from trueneg.errors import ConfigError, DivergedError, OutOfMemoryError, Trueneg
 from trueneg.hardware import pins_memory
 from trueneg.training.batches import BatchLoader
 from trueneg.training.checkpoint import State, save_checkpoint
-from trueneg.training.compilation import is_of_compiler, said_by
+from trueneg.training.compilation import is_of_compiler, root_cause_line
 from trueneg.training.distributed import PATIENCE, Votes
 from trueneg.training.folder import CHECKPOINTS
 from trueneg.training.log import Display, MetricsFile, Tracker
@@ -169,7 +169,7 @@ class Loop:
         except (MemoryError, RuntimeError) as error:
             if is_of_compiler(error):
                 raise ConfigError(
-                    f"the step could not be compiled ({said_by(error)}): train.compile=false trains without"
+                    f"the step could not be compiled ({root_cause_line(error)}): train.compile=false trains without"
                 ) from error
             if not is_out_of_memory(error):
                 raise

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from trueneg.hardware import has_float64, widened
+from trueneg.hardware import has_float64, to_float64
 from trueneg.objectives.base import EPS, Outcome, Sums
 from trueneg.training.distributed import Processes
 
@@ -58,7 +58,7 @@ class Meter:
         named |= {f"stat/{name}": value for name, value in outcome.stats.items()}
         names = tuple(named)
         # Stacked in their own float32, and converted with one kernel launch.
-        added = widened(torch.stack([_exact(value) for value in named.values()]))
+        added = to_float64(torch.stack([_exact(value) for value in named.values()]))
         if self._names == names:
             self._sums = self._sums + added
         elif not self._names:
@@ -92,14 +92,14 @@ class Meter:
         """
         beside = beside or {}
         total = processes.sum_of(self._sums)
-        values = torch.cat([total, *(widened(value).view(1) for value in beside.values())]).tolist()
+        values = torch.cat([total, *(to_float64(value).view(1) for value in beside.values())]).tolist()
         sums = dict(zip(self._names, values, strict=False))
         self._names, self._sums = (), self._sums[:0]
         return readings(sums, weights) | dict(zip(beside, values[len(sums) :], strict=True))
 
 
 def _exact(value: Tensor) -> Tensor:
-    return value if value.dtype == torch.float32 else widened(value)
+    return value if value.dtype == torch.float32 else to_float64(value)
 
 
 def readings(sums: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:

@@ -35,7 +35,7 @@ def has_bfloat16(device: torch.device) -> bool | None:
     return any(capabilities.get(flag) for flag in _FLAGS) if capabilities else None
 
 
-def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
+def resolve_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
     """Replace ``auto`` by the best precision for the device; other values stay as they are.
 
     That is ``bf16`` where the device supports it in hardware, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of
@@ -55,7 +55,9 @@ def settle_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
     return config
 
 
-def settle_run(config: Config, device: torch.device, folder: Path, refused: Collection[str] = ()) -> tuple[Config, str]:
+def resolve_run_precision(
+    config: Config, device: torch.device, folder: Path, refused: Collection[str] = ()
+) -> tuple[Config, str]:
     """Resolve a run's precision: as recorded in its folder if the run has begun before, else by the device.
 
     If the device's best precision is among those ``refused``, ``fp32`` is used.
@@ -68,14 +70,14 @@ def settle_run(config: Config, device: torch.device, folder: Path, refused: Coll
     """
     train = config.train
     if train.precision != "auto":
-        return replace(config, train=settle_precision(train, device)), ""
+        return replace(config, train=resolve_precision(train, device)), ""
     saved = folder / CONFIG
     recorded = load_config(type(config), saved).train.precision if saved.is_file() else "auto"
     if recorded != "auto":
         # The loss curve continues as it began, even on another machine.
-        settled = settle_precision(replace(train, precision=recorded), device)
+        settled = resolve_precision(replace(train, precision=recorded), device)
         return replace(config, train=settled), f"precision: {recorded}, as the run began"
-    settled = settle_precision(train, device)
+    settled = resolve_precision(train, device)
     place = "this CPU" if device.type == "cpu" else "this GPU"
     if settled.precision in refused:
         reason = f"since what is trained does not work in {settled.precision}"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from trueneg.hardware import autocast
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.labelled import LabelledObjective
-from trueneg.terminal.progress import Tell, counted, untold
+from trueneg.terminal.progress import ProgressCallback, counted, no_progress
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
 
@@ -27,7 +27,7 @@ def predict(
     precision: str = "fp32",
     processes: Processes | None = None,
     tokens_at_once: int = TOKENS_AT_ONCE,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> list[NDArray[np.float32]]:
     """Outputs of each row, in order: ``[outputs]``, or ``[tokens of the row, outputs]`` for objectives over tokens.
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from trueneg.config.devices import Gpu, find_gpu
-from trueneg.hardware import HALF, name_of, wait_for
+from trueneg.hardware import HALF, name_of, synchronize
 
 T = TypeVar("T")
 
@@ -72,10 +72,10 @@ def matrix_rate(device: torch.device, precision: str) -> float:
     matrix = torch.full((_WIDTH, _WIDTH), 1 / _WIDTH, dtype=kind, device=device)
     clock, best, spent = clock_of(device), float("inf"), 0.0
     for turn in range(_MOST_TURNS + 1):
-        wait_for(device)
+        synchronize(device)
         started = clock()
         matrix @ matrix
-        wait_for(device)
+        synchronize(device)
         seconds = clock() - started
         if turn:  # the first one is a warm-up
             best, spent = min(best, seconds), spent + seconds

@@ -26,7 +26,7 @@ from trueneg.training.compilation import compiled, is_to_be_compiled
 from trueneg.training.distributed import Processes
 from trueneg.training.metrics import Meter
 from trueneg.training.optimizer import learning_rate_share, make_optimizer, set_learning_rate
-from trueneg.training.precision import settle_precision
+from trueneg.training.precision import resolve_precision
 from trueneg.training.weight_average import WeightAverage
 
 Prepare = Callable[[Any], tuple[Any, Sums]]
@@ -77,7 +77,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.steps = self.steps or range(self.config.steps)
-        self.config = settle_precision(self.config, self.device)
+        self.config = resolve_precision(self.config, self.device)
         # transformers loads checkpoints in evaluation mode, where dropout is off.
         self.module.train()
         self.is_compiled = is_to_be_compiled(self.config, self.device, self.processes.world_size)

@@ -15,7 +15,7 @@ from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.sentence_similarity import SentenceSimilarity, sentence_similarity
 from trueneg.models.text_reader import POOLINGS, Floats, Pooling, TextReader
 from trueneg.tasks.text import TextExample
-from trueneg.terminal.progress import Tell, untold
+from trueneg.terminal.progress import ProgressCallback, no_progress
 
 TEXTS = ["the cat sat on the mat", "bad", "the good cat", "", "x y z sat on the good bad mat"]
 
@@ -86,7 +86,7 @@ class Parallel(TextReader):
     def __init__(self) -> None:
         pass
 
-    def vectors(self, texts: Sequence[str], progress: Tell = untold) -> dict[Pooling, Floats]:
+    def vectors(self, texts: Sequence[str], progress: ProgressCallback = no_progress) -> dict[Pooling, Floats]:
         lengths = np.random.default_rng(0).random(len(texts)) + 0.1
         return dict.fromkeys(POOLINGS, lengths[:, None, None] * np.array([0.1, 0.7, 0.3]))
 

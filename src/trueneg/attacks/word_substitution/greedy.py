@@ -21,7 +21,7 @@ from trueneg.attacks.victim import Classifier
 from trueneg.attacks.word_substitution.batched_search import run_batched
 from trueneg.attacks.word_substitution.part_of_speech import UniversalTagger, may_replace
 from trueneg.attacks.word_substitution.similarity import Similarity
-from trueneg.attacks.words import WORDS, AttackedTexts, Passage
+from trueneg.attacks.words import WORDS, AttackableTexts, Passage
 from trueneg.config.validation import Needs
 from trueneg.errors import ConfigError, TaskError
 from trueneg.lexicon.tagging import Tagger
@@ -37,7 +37,7 @@ class GreedyOptions:
 
     words: Implementation = "textattack"
     """Definition of a word: see ``words.WORDS``."""
-    attacked: AttackedTexts = "second"
+    attacked: AttackableTexts = "second"
     """Which texts of a pair may change: in NLI the hypothesis."""
     pair_is_context: bool = True
     """Whether the text that may not change is context for the other (``jin2019``: no)."""

@@ -124,8 +124,8 @@ class ReplacementTable:
         number, tag = np.broadcast_arrays(np.asarray(forms, np.int64), np.asarray(tags, np.int64))
         wanted = number << _TAG_BITS | tag
         at = np.searchsorted(self.keys, wanted)
-        is_there = (np.append(self.keys, -1)[at] == wanted) & (wanted >= 0) & (tag < len(PENN))
-        return np.asarray(np.where(is_there, at, -1), np.int64)
+        is_available = (np.append(self.keys, -1)[at] == wanted) & (wanted >= 0) & (tag < len(PENN))
+        return np.asarray(np.where(is_available, at, -1), np.int64)
 
     def num_candidates(self, kind: Kind) -> NDArray[np.int64]:
         """int64 [num_rows]: how many candidates of a kind each row has."""

@@ -12,7 +12,7 @@ from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionSco
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
 from trueneg.models.reading import Span, TextEncoder, unit_vectors
-from trueneg.models.together import check_together, vectors_together
+from trueneg.models.together import check_together, substitute_vectors
 
 OPTIONS = ("layer", "pooling", "window", "center", "reading")
 READINGS = ("apart", "together")
@@ -97,7 +97,7 @@ class ContextualScorer(SubstitutionScorer):
         for s in substitutions:
             words = asked.setdefault((s.text, s.start, s.end), {})
             places.append((words, words.setdefault(s.substitute, len(words) + 1)))
-        found = vectors_together(self.encoder, list(asked), [list(words) for words in asked.values()])
+        found = substitute_vectors(self.encoder, list(asked), [list(words) for words in asked.values()])
         first = dict(zip(map(id, asked.values()), np.cumsum([0, *map(len, found)]).tolist(), strict=False))
         units = unit_vectors(np.concatenate(found)) if found else self.encoder.vectors([])
         return units[[first[id(words)] for words, _ in places]], units[[first[id(words)] + at for words, at in places]]

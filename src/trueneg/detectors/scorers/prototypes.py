@@ -29,7 +29,7 @@ from trueneg.errors import ModelError
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.vectors import vectors_digest
 from trueneg.models.reading import Span, TextEncoder, WholeTextReader, unit_vectors
-from trueneg.terminal.progress import Tell, untold
+from trueneg.terminal.progress import ProgressCallback, no_progress
 
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
 THRESHOLD = 0.62
@@ -157,7 +157,7 @@ def learn_prototypes(
     batch_size: int = 64,
     min_count: int = MIN_COUNT,
     seed: int = 0,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> Prototypes:
     """Average the vectors of every word of a vocabulary over a corpus.
 

@@ -23,7 +23,7 @@ from trueneg.detectors.scorers.prototypes import Prototypes
 from trueneg.errors import ConfigError, ModelError
 from trueneg.evaluation.statistics.ranking import Curve
 from trueneg.models.reading import Places, TextEncoder, WholeTextReader, unit_vectors
-from trueneg.terminal.progress import Tell, untold
+from trueneg.terminal.progress import ProgressCallback, no_progress
 
 HELD_OUT = 0.2
 """Share of the rows held out for evaluation, and the same again for early stopping; the map is fitted to the others."""
@@ -78,7 +78,7 @@ def distil(
     top: int = 16,
     length: int = 128,
     seed: int = 0,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> Distilled:
     """Transform prototypes by one linear map, so that their cosines predict a stronger detector's scores.
 
@@ -128,7 +128,7 @@ def _ask(
     top: int,
     length: int,
     seed: int,
-    progress: Tell,
+    progress: ProgressCallback,
 ) -> _Lesson:
     """Have the teacher score the nearest prototypes of words in a sample of rows."""
     text = TokenText(corpus.load_tokenizer())

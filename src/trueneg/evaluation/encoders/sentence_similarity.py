@@ -15,7 +15,7 @@ from trueneg.models.text_reader import Floats, Pooling, TextReader
 from trueneg.tasks.base import Prediction
 from trueneg.tasks.metrics import METRICS
 from trueneg.tasks.text import TextExample
-from trueneg.terminal.progress import Tell, untold
+from trueneg.terminal.progress import ProgressCallback, no_progress
 
 
 def cosines(left: ArrayLike, right: ArrayLike) -> Floats:
@@ -78,7 +78,7 @@ class SentenceSimilarity:
 
 
 def sentence_similarity(
-    reader: TextReader, examples: Sequence[TextExample], progress: Tell = untold
+    reader: TextReader, examples: Sequence[TextExample], progress: ProgressCallback = no_progress
 ) -> SentenceSimilarity:
     """Compute the similarity of sentence pairs at every layer.
 

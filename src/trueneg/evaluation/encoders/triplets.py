@@ -27,10 +27,10 @@ from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.sentence_similarity import cosines
 from trueneg.evaluation.statistics.bootstrap import Bootstrap, ratio
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.hardware import widened
+from trueneg.hardware import to_float64
 from trueneg.models.text_reader import POOLINGS, Floats, States, TextReader
 from trueneg.tasks.records import read_lines
-from trueneg.terminal.progress import Tell, counted, untold
+from trueneg.terminal.progress import ProgressCallback, counted, no_progress
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def bert_score(candidate: States, reference: States) -> BertScore:
         reference: States of ``n`` texts, from the same encoder.
     """
     left, right = (torch.nn.functional.normalize(states.hidden, dim=-1) for states in (candidate, reference))
-    cosine = widened(torch.einsum("knah,knbh->knab", left, right))
+    cosine = to_float64(torch.einsum("knah,knbh->knab", left, right))
     is_pair = candidate.is_token[:, :, None] & reference.is_token[:, None, :]
     cosine = cosine.masked_fill(~is_pair, -1.0)
     precision = _weighted(cosine.amax(3), candidate)
@@ -70,7 +70,7 @@ def bert_score(candidate: States, reference: States) -> BertScore:
 
 
 def _weighted(best: Tensor, states: States) -> Tensor:
-    weights = widened(states.is_token & ~states.is_special)
+    weights = to_float64(states.is_token & ~states.is_special)
     return (best * weights).sum(-1) / weights.sum(-1).clamp(min=1)
 
 
@@ -202,7 +202,7 @@ class Hits:
         return self.curve[self.paper_layer]
 
 
-def margins(reader: TextReader, triplets: Sequence[Triplet], progress: Tell = untold) -> Margins:
+def margins(reader: TextReader, triplets: Sequence[Triplet], progress: ProgressCallback = no_progress) -> Margins:
     """Compute the margins of triplets at every layer.
 
     Args:

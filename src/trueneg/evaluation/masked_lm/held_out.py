@@ -35,7 +35,7 @@ from trueneg.models.backbone import MaskedLanguageModel, check_length, check_pac
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
 from trueneg.objectives import with_objective
 from trueneg.objectives.mlm import MaskedLM
-from trueneg.terminal.progress import Tell, counted, untold
+from trueneg.terminal.progress import ProgressCallback, counted, no_progress
 from trueneg.tokenizer import fingerprint, load_tokenizer
 from trueneg.training.batches import held_out_batches, row_index
 from trueneg.training.distributed import Processes, choose_device
@@ -148,7 +148,7 @@ def evaluate_held_out(
     pack: bool | None = None,
     settings: Sequence[str] = (),
     verify: bool = True,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> HeldOutResult:
     """Evaluate a checkpoint on masked held-out rows, and count its false negatives (Zhang et al. 2023, Table 2).
 
@@ -196,7 +196,7 @@ def evaluate_table(
     settings: Sequence[str] = (),
     verify: bool = True,
     say: Callable[[str], None] = lambda _: None,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> HeldOutTable:
     """Evaluate checkpoints on masked held-out rows with several detectors (Zhang et al. 2023, Table 2).
 
@@ -310,7 +310,7 @@ class _Evaluator:
         checkpoint: str,
         ref: CheckpointRef | None,
         num_rows: int,
-        progress: Tell,
+        progress: ProgressCallback,
     ) -> Iterator[HeldOutResult]:
         config = override(self.config, trial.options)
         if config.corpus.is_packed:

@@ -30,7 +30,7 @@ from trueneg.evaluation.statistics.bootstrap import Bootstrap
 from trueneg.evaluation.statistics.intervals import Interval, percentiles
 from trueneg.evaluation.statistics.ranking import generalized_average_precision
 from trueneg.files.digests import fingerprint_of
-from trueneg.files.names import tell_apart
+from trueneg.files.names import distinct_names
 from trueneg.lexicon.surface import surfaces
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
@@ -38,7 +38,7 @@ from trueneg.models.backbone import max_length
 from trueneg.models.loading import load_trained_masked_lm, resolve_checkpoint
 from trueneg.models.reading import Span, SpanReader, by_budget, padded
 from trueneg.tasks.metrics import GAP, METRICS, SUBSTITUTION_LEVELS, SUBSTITUTION_LISTS, SUBSTITUTION_METRICS
-from trueneg.terminal.progress import Tell, counted, untold
+from trueneg.terminal.progress import ProgressCallback, counted, no_progress
 from trueneg.tokenizer import load_tokenizer, special_ids
 from trueneg.training.distributed import choose_device
 from trueneg.training.folder import METRICS as METRICS_FILE
@@ -142,7 +142,7 @@ class SubstituteWriter:
         spans: Sequence[Span],
         num: int,
         asked: Sequence[Mapping[str, Sequence[int]]] = (),
-        progress: Tell = untold,
+        progress: ProgressCallback = no_progress,
     ) -> tuple[list[Written], list[Ranked]]:
         """Predict the ``num`` most probable words in each span's place, and rank the lemmas asked for.
 
@@ -167,7 +167,9 @@ class SubstituteWriter:
         return written, ranked
 
     @torch.no_grad()
-    def _log_probabilities(self, spans: Sequence[Span], progress: Tell) -> Iterator[tuple[list[int], torch.Tensor]]:
+    def _log_probabilities(
+        self, spans: Sequence[Span], progress: ProgressCallback
+    ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Yield indices of spans and the log probabilities in their places: ``[spans, words]``, -inf if not a word."""
         rows = [self._row(span) for span in spans]
         lengths = np.array([len(ids) for ids, _ in rows])
@@ -325,7 +327,7 @@ def evaluate_substitution(
     device: str = "",
     resamples: int = 1000,
     seed: int = 0,
-    progress: Tell = untold,
+    progress: ProgressCallback = no_progress,
 ) -> list[Substitutes]:
     """Predict substitutes for a benchmark's targets with masked LMs, and score them (Lee et al. 2021).
 
@@ -421,5 +423,5 @@ def folders_of(checkpoints: Sequence[str], out: Path | None) -> dict[str, Path |
     """Return the folder of each checkpoint's results: ``out``, or below it if there are several; else the run's own."""
     if out is None:
         return {one: Path(one) if run_config(one) else None for one in checkpoints}
-    names = [name.replace("/", "-") for name in tell_apart(checkpoints)]
+    names = [name.replace("/", "-") for name in distinct_names(checkpoints)]
     return {one: out / name if len(names) > 1 else out for one, name in zip(checkpoints, names, strict=True)}

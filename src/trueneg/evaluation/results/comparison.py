@@ -11,7 +11,7 @@ from trueneg.evaluation.results.average_comparison import NOT_AVERAGED, AverageC
 from trueneg.evaluation.results.split_pairs import Compared, MeasuredPair, SplitPair
 from trueneg.evaluation.results.summary import Runs, read_runs, refuse_other_data
 from trueneg.evaluation.statistics.significance import holm
-from trueneg.files.names import tell_apart
+from trueneg.files.names import distinct_names
 from trueneg.tasks.metrics import METRICS
 
 
@@ -70,7 +70,7 @@ def compare(
         raise ConfigError(f"resamples must be at least 2, got {resamples}")
     if average and metric not in ("primary", "all"):
         raise ConfigError(f"--metric {metric}: --average is over primary metrics: leave one of them out")
-    names = names or tell_apart([left, *right])
+    names = names or distinct_names([left, *right])
     ours = read_runs(left)
     rows: list[Compared] = []
     notes: list[str] = []

@@ -15,7 +15,7 @@ from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.store import Result, columns_of, load_predictions
 from trueneg.evaluation.results.summary import read_runs, refuse_other_data
-from trueneg.files.names import tell_apart
+from trueneg.files.names import distinct_names
 from trueneg.tasks import make_task
 from trueneg.tasks.contrast_sets import read_contrast_set
 from trueneg.tasks.metrics import METRICS
@@ -62,7 +62,7 @@ def differing_examples(left: str | Path, *right: str | Path) -> tuple[list[Diffe
     Raises:
         TaskError: if a folder has no results, or predictions are of different examples.
     """
-    names = tell_apart([left, *right])
+    names = distinct_names([left, *right])
     ours = read_runs(left)
     found: list[DifferingExample] = []
     notes: dict[str, None] = {}
