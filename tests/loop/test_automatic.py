@@ -19,9 +19,10 @@ from trueneg.corpus.store import Corpus
 from trueneg.errors import CheckpointError
 from trueneg.models import documents
 from trueneg.models.backbone import Encoder
+from trueneg.models.fused import fuse
 from trueneg.objectives import objective_kind, with_objective
 from trueneg.runs import configuring, pretraining
-from trueneg.runs.automatic import resolve_attention, resolve_packing
+from trueneg.runs.automatic import resolve_attention, resolve_norms, resolve_packing
 from trueneg.runs.configuring import configure
 from trueneg.runs.pretraining import build, pretrain
 from trueneg.training.batches import row_index
@@ -152,6 +153,46 @@ def test_a_run_begun_on_a_gpu_goes_on_alike_elsewhere(
     pretrain(config, tmp_path / "run", resume=True, quiet=True)
     assert recorded() == (True, "documents")
     assert_identical(tmp_path / "run", tmp_path / "whole")
+
+
+def test_a_run_begun_on_a_gpu_keeps_its_norms_elsewhere(corpus: Path, tmp_path: Path) -> None:
+    """As the option asks for by name there, ``auto`` does on a GPU: the record says which, and resuming follows it."""
+    config = make_config(corpus, "mlm", "train.precision=bf16", "train.steps=4")
+    asked = override(config, ["model.norms=bf16"])
+    pretrain(asked, tmp_path / "whole", quiet=True)
+    assert pretrain(override(asked, ["train.max_minutes=1e-9"]), tmp_path / "run", quiet=True).step == 1
+    with pytest.raises(CheckpointError, match=r"model.norms: bf16 -> autocast"):
+        pretrain(override(config, ["model.norms=autocast"]), tmp_path / "run", resume=True, quiet=True)
+    pretrain(config, tmp_path / "run", resume=True, quiet=True)
+    assert_identical(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_gpu", "recorded"),
+    [
+        (["train.precision=bf16"], False, "autocast"),
+        (["train.precision=bf16"], True, "bf16"),
+        (["train.precision=bf16", "model.norms=autocast"], True, "autocast"),
+        (["train.precision=bf16", "model.architecture=modernbert"], True, "autocast"),
+        (["train.precision=fp32"], True, "auto"),
+    ],
+)
+def test_how_norms_are_computed_is_recorded(corpus: Path, settings: list[str], is_gpu: bool, recorded: str) -> None:
+    config = make_config(corpus, "mlm", *settings)
+    encoders = encoders_of(config)
+    for encoder in encoders:
+        fuse(encoder.model, config.model, is_gpu=is_gpu)
+    assert resolve_norms(config, encoders) == override(config, [f"model.norms={recorded}"])
+
+
+def test_a_run_whose_record_leaves_norms_open_goes_on(corpus: Path, tmp_path: Path) -> None:
+    """As runs of former versions did."""
+    config = make_config(corpus, "mlm", "train.precision=bf16", "train.steps=2", "train.max_minutes=1e-9")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretraining, "resolve_norms", lambda config, encoders: config)
+        assert pretrain(config, tmp_path / "run", quiet=True).step == 1
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["model"]["norms"] == "auto"
+    assert pretrain(override(config, ["train.max_minutes=0"]), tmp_path / "run", resume=True, quiet=True).step == 2
 
 
 def test_a_run_of_before_goes_on(config_of: MakeConfig, tmp_path: Path) -> None:

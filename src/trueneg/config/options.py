@@ -143,7 +143,8 @@ class ModelConfig:
     RoBERTa, XLM-R, CamemBERT, ELECTRA): same results up to rounding, fewer kernel launches. ``auto``: on a GPU."""
     norms: Literal["auto", "autocast", "bf16"] = option("auto", needs="train.precision!=fp32")
     """Layer norms of the architectures of ``fused``: as in torch's autocast, float32 on a GPU; or with input and output
-    in bf16, mean and variance in float32, which moves an eighth fewer bytes on a GPU. ``auto``: bf16 on a GPU."""
+    in bf16, mean and variance in float32, which moves an eighth fewer bytes on a GPU. ``auto``: bf16 on a GPU. Decided
+    when a run begins."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from trueneg.corpus.rows import NumberedRows
 from trueneg.errors import ConfigError, ModelError
 from trueneg.hardware import HALF
 from trueneg.models.backbone import Encoder, attend_by_documents, check_packing
+from trueneg.models.fused import AutocastNorm
 
 LEAST_FILL = 0.95
 """Rows less full than this, on average, are packed on a GPU."""
@@ -38,6 +39,8 @@ def resolve_from_checkpoint(config: PretrainConfig, saved: Mapping[str, Any]) ->
         config = replace(config, corpus=replace(config.corpus, pack=begun.corpus.pack))
     if config.model.attention == "auto":
         config = replace(config, model=replace(config.model, attention=begun.model.attention))
+    if config.model.norms == "auto":
+        config = replace(config, model=replace(config.model, norms=begun.model.norms))
     if config.train.compile == "auto":  # compiled dropout draws other random numbers
         config = replace(config, train=replace(config.train, compile=begun.train.compile))
     return config
@@ -108,6 +111,17 @@ def resolve_attention(
         how = f", under the mask that says the same, as {reason}" if reason else ""
         said = f"attention: by document boundaries{how}{off if dropout else ''}"
     return replace(config, model=replace(config.model, attention="documents" if is_exchanged else "sdpa")), said
+
+
+def resolve_norms(config: PretrainConfig, encoders: Sequence[Encoder]) -> PretrainConfig:
+    """Replace ``model.norms=auto`` by how the layer norms of encoders are computed, as ``models.fused.fuse`` set them.
+
+    In float32 all norms are alike, and the option stays as it is.
+    """
+    if config.model.norms != "auto" or config.train.precision == "fp32":
+        return config
+    is_cast = any(isinstance(part, AutocastNorm) for encoder in encoders for part in encoder.model.modules())
+    return replace(config, model=replace(config.model, norms="bf16" if is_cast else "autocast"))
 
 
 def _why_not_packed(encoders: Sequence[Encoder]) -> str:

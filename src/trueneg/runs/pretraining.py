@@ -40,7 +40,7 @@ from trueneg.objectives import objective_kind
 from trueneg.objectives.base import Objective
 from trueneg.objectives.hard_tokens import HardTokens
 from trueneg.objectives.smoothing import Smoothing
-from trueneg.runs.automatic import resolve_attention, resolve_from_checkpoint, resolve_packing
+from trueneg.runs.automatic import resolve_attention, resolve_from_checkpoint, resolve_norms, resolve_packing
 from trueneg.runs.configuring import check_has_corpus
 from trueneg.runs.exporting import RECIPE, save_run_model
 from trueneg.runs.keeping import refuse_other_steps_kept, warn_of_steps_not_kept
@@ -263,6 +263,8 @@ class _Session:
             config = replace(config, corpus=replace(config.corpus, pack=own.corpus.pack))
         if config.model.attention in ("auto", "documents"):
             config = replace(config, model=replace(config.model, attention=own.model.attention))
+        if config.model.norms == "auto":
+            config = replace(config, model=replace(config.model, norms=own.model.norms))
         if config.train.compile == "auto":
             config = replace(config, train=replace(config.train, compile=own.train.compile))
         self.config = config
@@ -309,6 +311,8 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     num_rows = stage.place + stage.num_rows
     check_epochs(rows.epochs(num_rows), len(stage.steps), own.corpus.max_epochs)
     own, attention = resolve_attention(own, rows, device, encoders)
+    if not found:  # runs of former versions have "auto" in their checkpoints, and go on so
+        own = resolve_norms(own, encoders)
     session.settle(own)
     read = reader_of(own, rows, tokenizer)
     tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
