@@ -144,7 +144,7 @@ def test_bench_names_what_holds_a_step_back(world: World) -> None:
     gains = [found["gain"] for found in data["bottlenecks"][:-1]]
     assert places[-1] in {"arithmetic", "traffic"} and gains == sorted(gains, reverse=True)
     said = works(*command).out
-    assert "what holds it back, most first\n  1. " in said and "one row a micro-batch" in said
+    assert "bottlenecks, the largest first\n  1. " in said and "one row a micro-batch" in said
 
 
 def test_words_added_to_a_vocabulary_and_to_a_checkpoint(world: World, tmp_path: Path) -> None:

@@ -492,5 +492,5 @@ def test_every_table_of_both_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             joined += ["--set", f"adversaries.squad={published}"]
         said = works("reproduce", name, *options[:4], *joined)
         tables = [load_table(folder / name) for folder in (tmp_path, tmp_path / "joined")]
-        assert "0 of" not in said.err and len({repr((one.cells, one.claims, one.results)) for one in tables}) == 1
+        assert "jobs, 0 of" not in said.err and len({repr((one.cells, one.claims, one.results)) for one in tables}) == 1
         assert not (tmp_path / "joined" / "jobs").exists()

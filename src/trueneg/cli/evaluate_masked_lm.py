@@ -137,5 +137,5 @@ def _shown(result: HeldOutResult) -> list[str]:
     if not result.corrections:
         return [*lines, "", f"no misprediction was one that '{result.detector}' accepts"]
     lines += ["", f"accepted by '{result.detector}': {judgement(result.detector)}"]
-    lines += ["those that the model was surest of (gold → predicted, its own probability):"]
+    lines += ["the most confident ones (probability, gold → predicted):"]
     return [*lines, *(f"  {c.probability:4.0%}  {c.sentence}" for c in result.most_convincing(10))]

@@ -274,10 +274,10 @@ def demo(
     shown = run_demo(out, wordnet=wordnet, settings=tuple(settings or ()), quiet=quiet, say=output.say)
     readings = shown.readings
     lines = [
-        f"loss of the gold token: {shown.first_loss:.2f} at first, {shown.last_loss:.2f} at the end",
-        f"on unseen text, {readings['mispredicted']:.1%} of masked tokens were mispredicted; WordNet accepts "
+        f"loss of the gold token: {shown.first_loss:.2f} at the start, {shown.last_loss:.2f} at the end",
+        f"on held-out text, {readings['mispredicted']:.1%} of masked tokens were mispredicted; WordNet accepts "
         f"{readings['corrected']:.2%} of these mispredictions, in {readings['corrected_rows']:.1%} of the rows: hard "
-        f"correction does not punish such",
+        f"correction leaves them out of the loss",
         "",
         *_accepted(shown.corrections),
         "",
@@ -294,7 +294,7 @@ def _accepted(corrections: Sequence[Correction]) -> list[str]:
     if not corrections:
         return ["WordNet accepts none of them"]
     lines = [f"  {c.probability:4.0%}  {c.sentence}" for c in corrections]
-    return [f"the surest of these, {len(lines)} (gold → predicted, its own probability):", *lines, judgement("lexical")]
+    return [f"the {len(lines)} most confident ones (probability, gold → predicted):", *lines, judgement("lexical")]
 
 
 MEASURE = "Evaluate and share"

@@ -464,5 +464,5 @@ def _step_in_words(done: StepBenchmark) -> str:
         f"  a step of {parts.positions:,} positions, {100 * parts.fill:.0f} % of them tokens: {parts.step:.1f} ms\n"
         f"{host}  one row a micro-batch: {parts.one_row:.1f} ms; reading alone: {parts.read:.1f} ms\n"
         f"  matrix products: {rates}; the step: {parts.achieved / 1e9:,.0f}{mfu}\n"
-        f"tried, in turns\n{tried}what holds it back, most first\n{verdict}"
+        f"measured in turns\n{tried}bottlenecks, the largest first\n{verdict}"
     )

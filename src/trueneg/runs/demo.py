@@ -142,7 +142,7 @@ def run_demo(
         trained = pretrain(config, run_folder, resume=True, quiet=quiet)
         if trained.reason == "interrupted":
             raise Interrupted(f"saved step {trained.step:,} in '{run_folder}': the same command goes on")
-        say("looking for false negatives in text it has not seen")
+        say("looking for false negatives in held-out text")
         detector, kept = evaluated_by(config)
         with Bar("evaluating", unit="rows", quiet=quiet) as bar:
             found = evaluate_held_out(
