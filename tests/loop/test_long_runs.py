@@ -92,7 +92,7 @@ def test_a_gpu_without_memory_names_what_to_change_with_numbers(
     assert str(raised.value) == (
         "out of memory on cpu at step 2 (CUDA out of memory. Tried to allocate 2.00 GiB.): train.batch_size=12 in "
         "micro-batches of 3: set train.accumulation=12 for micro-batches of 1, or objective.max_logits_mb=64, which "
-        "makes logits in chunks, then go on with --resume"
+        "makes logits in chunks, then continue with --resume"
     )
     assert isinstance(raised.value.__cause__, torch.OutOfMemoryError)
 

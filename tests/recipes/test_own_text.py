@@ -279,7 +279,7 @@ def test_a_trial_is_interrupted_and_goes_on_with_the_same_plan(world: tuple[Path
         if message.endswith("pretrain-in-context-s1"):
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="run the same command again to continue"):
         run_trial(own, out, say)
     finished = {path: path.stat().st_mtime_ns for path in out.rglob(FINISHED)}
     assert finished

@@ -138,7 +138,7 @@ def test_an_interruption_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch, rin
         return made_up(arm, seed, config, corpus)
 
     monkeypatch.setattr(planted, "run_arm", interrupted)
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="run the same command again to continue"):
         reproduce(tmp_path, arms=["baseline", "marginal"], seeds=1, corpus=ring_corpus)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["baseline.seed1.json"]
 

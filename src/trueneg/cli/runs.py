@@ -268,7 +268,7 @@ def finetune(
     last = runs[-1]
     reached = f"step {last.step:,} of {last.steps:,} of seed {last.seed}"
     if last.reason == "interrupted":
-        raise Interrupted(f"saved {reached} in '{last.folder}': go on with --resume")
+        raise Interrupted(f"saved {reached} in '{last.folder}': continue with --resume")
     if last.reason == "time":
         output.say(f"time is up at {reached} in '{last.folder}': continue with --resume")
     if is_main_process():

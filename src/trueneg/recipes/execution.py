@@ -105,13 +105,15 @@ def run_jobs(
                 process.join()
                 if why := _set_aside(workspace, job):
                     say(f"{job.name}: {why}")
-            raise Interrupted(f"what is done is kept in '{workspace.root}': the same command goes on") from None
+            raise Interrupted(
+                f"finished jobs are kept in '{workspace.root}': run the same command again to continue"
+            ) from None
     if failed:
         first = next(iter(failed))
         others = f", {len(waiting)} need them" if waiting else ""
         raise JobError(
-            f"{len(failed)} of {total} jobs failed{others}; the first, {first}: {failed[first]}: fix that, and the "
-            f"same command goes on"
+            f"{len(failed)} of {total} jobs failed{others}; the first, {first}: {failed[first]}: fix that, and run "
+            f"the same command again to continue"
         )
 
 

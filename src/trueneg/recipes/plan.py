@@ -374,7 +374,7 @@ class Workspace:
 
     def _record(self, name: str) -> Finished:
         folder = self.folder(name)
-        again = "remove that file, and the job goes on, or is done again if it cannot"
+        again = "remove that file, and the job continues, or runs again if it cannot be resumed"
         return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, again)
 
     def table_of(self, *names: str) -> ReproducedTable | None:

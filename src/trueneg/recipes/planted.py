@@ -113,7 +113,7 @@ def reproduce(
                 shown = ", ".join(f"{name} {value:.3f}" for name, value in result.metrics.items())
                 say(f"{number} of {len(missing)}: {result.arm}, seed {result.seed}: {shown} ({result.seconds:.0f} s)")
         except KeyboardInterrupt:
-            raise Interrupted(f"the runs that were done are kept in '{folder}': the same command goes on") from None
+            raise Interrupted(f"finished runs are kept in '{folder}': run the same command again to continue") from None
         summary = summarise(described, load_results(folder))
         results, table = dataclasses.asdict(summary), markdown(summary)
         write_json(folder / RESULTS, results)

@@ -80,8 +80,8 @@ _HEADER = [
     "# When all jobs are done, the same trueneg reproduce without --dry-run reads their results.",
 ]
 _OF_SLURM = [
-    '# Options of all jobs: SBATCH="--gpus 1 --requeue" sh SCRIPT. What runs out of time is given again and goes on;',
-    "# trueneg list presets tells how long runs take.",
+    '# Options of all jobs: SBATCH="--gpus 1 --requeue" sh SCRIPT. Jobs that run out of time continue when they are',
+    "# submitted again; trueneg list presets tells how long runs take.",
 ]
 
 

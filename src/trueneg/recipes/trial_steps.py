@@ -215,8 +215,8 @@ def _check_time(workspace: Workspace, minutes: float, name: str) -> None:
     if spent > (1 - RESERVE) * minutes:
         raise ConfigError(
             f"--minutes {minutes:g}: {spent:.1f} minutes went into the corpus and into measuring steps, and {name} is "
-            f"still to come before an arm is trained: give more --minutes, less text or fewer --arms; the same command "
-            f"goes on from here"
+            f"still to come before an arm is trained: give more --minutes, less text or fewer --arms, and run the "
+            f"same command again to continue from here"
         )
 
 

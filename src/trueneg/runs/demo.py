@@ -141,7 +141,7 @@ def run_demo(
         run_folder = folder / "run"
         trained = pretrain(config, run_folder, resume=True, quiet=quiet)
         if trained.reason == "interrupted":
-            raise Interrupted(f"saved step {trained.step:,} in '{run_folder}': the same command goes on")
+            raise Interrupted(f"saved step {trained.step:,} in '{run_folder}': run the same command again to continue")
         say("looking for false negatives in held-out text")
         detector, kept = evaluated_by(config)
         with Bar("evaluating", unit="rows", quiet=quiet) as bar:

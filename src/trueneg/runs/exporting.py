@@ -146,7 +146,7 @@ class _Run:
         if step is None:
             found = latest_checkpoint(place)
             if found is None:
-                raise ModelError(f"'{self.folder}' has no checkpoint yet: go on with --resume")
+                raise ModelError(f"'{self.folder}' has no checkpoint yet: continue with --resume")
             return found[0], found[1].step
         kept = {state.step: path for path, state in kept_checkpoints(place)}
         if step not in kept:
@@ -184,7 +184,7 @@ def _run_of(checkpoint: str) -> _Run | None:
     config = read_record(dict[str, object], folder / CONFIG, ConfigError, "give the run's own config.json")
     if "task" in config:
         if not (folder / HUGGING_FACE).is_dir():
-            raise ModelError(f"'{folder}' is fine-tuned, but not to its end: go on with --resume")
+            raise ModelError(f"'{folder}' is fine-tuned, but not to its end: continue with --resume")
         return None
     return _Run(folder, load_config(PretrainConfig, folder / CONFIG))
 

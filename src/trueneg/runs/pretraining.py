@@ -202,7 +202,7 @@ def pretrain(
             gc.collect()
             found = latest_checkpoint(folder / CHECKPOINTS)
             if found is None or found[1].step != ending.step:
-                raise CheckpointError(f"'{folder}': the checkpoint of step {ending.step} is torn: go on with --resume")
+                raise CheckpointError(f"'{folder}': the checkpoint of step {ending.step} is torn: use --resume")
         return Pretrained(
             folder,
             ending.reason,

@@ -343,7 +343,7 @@ with --resume
         ways.append(f"objective.max_logits_mb={SMALL_LOGITS_MB}, which makes logits in chunks")
     if not ways:
         ways.append("a row alone is too much: fewer tokens a row, a smaller model, or a machine with more memory")
-    return f"{rows}: {', or '.join(ways)}, then go on with --resume"
+    return f"{rows}: {', or '.join(ways)}, then continue with --resume"
 
 
 def _shown(step: int, readings: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
@@ -365,7 +365,7 @@ def _stop_signals() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         warnings.warn(
             "training runs outside the main thread (as under Ray Train), where Ctrl-C and SIGTERM cannot be received "
-            "and save nothing: train.save_minutes bounds what is lost, and --resume goes on",
+            "and save nothing: train.save_minutes bounds what is lost, and --resume continues",
             TruenegWarning,
             stacklevel=2,
         )
