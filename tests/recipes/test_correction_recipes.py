@@ -58,16 +58,18 @@ def test_prototypes_read_online_where_a_scale_reads_little_of_its_text(data: Pat
     assert given.startswith('annotated:"') and given.endswith('/notes"') and "repro (1)" in given
 
 
+MEANS = {"soft-in-context": 0.5, "self": 0.45, "smoothing": 0.45, ONE_HOT: 0.4, "HC": 0.42}
+
+
 def test_each_link_of_the_claim_is_judged_over_seeds(data: Path, tmp_path: Path) -> None:
     found = planned(tmp_path, data)
     noise = {
         **{"soft-in-context": [0.0, 0.001, 0.002, 0.001], "smoothing": [0.001, 0.0, 0.001, 0.002], "self": [0.0] * 4},
         **{ONE_HOT: [0.002, 0.001, 0.0, 0.001], "HC": [0.0, 0.002, 0.001, 0.001]},
     }
-    means = {"soft-in-context": 0.5, "self": 0.45, "smoothing": 0.45, ONE_HOT: 0.4, "HC": 0.42}
     answer(
         found.workspace,
-        {arm: [mean + one for one in noise[arm]] for arm, mean in means.items()},
+        {arm: [mean + one for one in noise[arm]] for arm, mean in MEANS.items()},
     )
     table = found.readers["corrections"](found.workspace, "corrections", "mini")
     cells = {column: table.cell("soft in context", column) for column in table.columns}
@@ -84,6 +86,14 @@ def test_each_link_of_the_claim_is_judged_over_seeds(data: Path, tmp_path: Path)
         ("soft in context", ONE_HOT): "confirmed",
     }
     assert {claim.verdict for claim in table.claims if claim.column == "F10"} == {"not resolved"}
+
+
+def test_another_threshold_is_compared_with_self_distillation_too(data: Path, tmp_path: Path) -> None:
+    found = planned(tmp_path, data, "soft in context 0.5", "soft")
+    answer(found.workspace, {arm: [0.4, 0.5, 0.6, 0.5] for arm in [*MEANS, "soft-in-context-0.5", "soft"]})
+    table = found.readers["corrections"](found.workspace, "corrections", "mini")
+    further = [(claim.row, claim.baseline) for claim in table.claims if claim.column == "GAP"][5:]
+    assert further == [("soft in context 0.5", ONE_HOT), ("soft", ONE_HOT), ("soft in context 0.5", "self")]
 
 
 @pytest.mark.parametrize("scale", ["tiny", "mini", "small", "paper"])

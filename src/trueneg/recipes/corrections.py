@@ -90,9 +90,14 @@ def _rows(arms: Sequence[str]) -> dict[str, str]:
 
 
 def _claims(rows: Sequence[str], columns: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return the chain's links, and the claims that its first row and all further rows are better than the baseline."""
+    """Return the claims that one row is better than another, in each of some columns.
+
+    They are the chain's links, its first row and all further rows against the baseline, and variants of its first row
+    against self-distillation, the strongest rival.
+    """
     against_one_hot = [CHAIN[0], *(row for row in rows if row not in CHAIN)]
-    links = [*pairwise(CHAIN), *((row, ONE_HOT) for row in against_one_hot)]
+    variants = [row for row in rows if row.startswith(f"{CHAIN[0]} ")]
+    links = [*pairwise(CHAIN), *((row, ONE_HOT) for row in against_one_hot), *((row, "self") for row in variants)]
     return [(row, baseline, column) for row, baseline in links for column in columns]
 
 
