@@ -75,6 +75,16 @@ def test_a_row_is_added_to_the_rows_of_another_machine(data: Path, tmp_path: Pat
     assert [cell for cell in joined.cells if cell.row != "soft"] == core.cells
 
 
+def test_where_figures_came_from_is_told_of_a_table_joined_twice(data: Path, tmp_path: Path) -> None:
+    made(tmp_path / "a", data, seed=1)
+    made(tmp_path / "b", data, seeds=2, join=[tmp_path / "a" / "corrections"])
+    twice = made(tmp_path / "c", data, seeds=2, join=[tmp_path / "b" / "corrections"])
+    total = len(twice.commands)
+    first, second = (note for note in twice.notes if "another folder" in note)
+    assert first.startswith(f"Figures of {total} of {total} jobs were made in another folder")
+    assert second.startswith("In that folder: Figures of ") and f" of {total} jobs" in second
+
+
 def test_where_nothing_is_left_nothing_is_needed(data: Path, tmp_path: Path) -> None:
     made(tmp_path / "a", data, seeds=2)
     assert planned(tmp_path / "b", data, seeds=2, join=[tmp_path / "a" / "corrections"]).workspace.missing() == []

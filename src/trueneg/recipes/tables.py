@@ -207,8 +207,12 @@ def lacking(printed: PrintedTable, rows: Sequence[str], measured: Measured, why:
     return notes
 
 
+_SEVERAL, _ELSEWHERE = "Jobs were done by several versions: ", "Figures of "
+_THERE = "In that folder: "
+
+
 def several_versions(workspace: Workspace) -> list[str]:
-    """Say which versions the jobs of a plan were done by, if they are several: a key knows nothing of versions."""
+    """Name the versions that ran the jobs of a plan, if there are several: a key does not contain them."""
     found: Counter[str] = Counter()
     for name in [name for name in workspace.plan.jobs if workspace.state(name) == "done"]:
         known = workspace.versions(name)
@@ -216,17 +220,17 @@ def several_versions(workspace: Workspace) -> list[str]:
         found[", ".join(of_job) or "unknown"] += 1
     if len(found) < 2:
         return []
-    return [f"Jobs were done by several versions: {'; '.join(f'{what}: {num}' for what, num in found.most_common())}."]
+    return [f"{_SEVERAL}{'; '.join(f'{what}: {num}' for what, num in found.most_common())}."]
 
 
 def joined(workspace: Workspace) -> list[str]:
-    """Say how many jobs' figures are of tables of other folders, and what these were made by."""
-    num: Counter[str] = Counter()
-    for name, one in workspace.elsewhere.items():
-        if workspace.state(name) != "done":
-            num[f"trueneg {one.table.version}, revision {one.table.versions.get('revision', 'unknown')}"] += 1
-    total = len(workspace.plan.jobs)
-    return [f"Figures of {part} of {total} jobs were made in another folder ({by})." for by, part in num.items()]
+    """Count the jobs whose figures come from tables of other folders, with the versions that those tables name."""
+    used = [one.table for name, one in workspace.elsewhere.items() if workspace.state(name) != "done"]
+    made_by = Counter(f"trueneg {one.version}, revision {one.versions.get('revision', 'unknown')}" for one in used)
+    of = f"of {len(workspace.plan.jobs)} jobs were made in another folder"
+    notes = [f"{_ELSEWHERE}{num} {of} ({by})." for by, num in made_by.items()]
+    theirs = dict.fromkeys(note.removeprefix(_THERE) for one in used for note in one.notes)
+    return [*notes, *(f"{_THERE}{note}" for note in theirs if note.startswith((_SEVERAL, _ELSEWHERE)))]
 
 
 def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
