@@ -93,7 +93,7 @@ def _claims(rows: Sequence[str], columns: Sequence[str]) -> list[tuple[str, str,
     """Return the claims that one row is better than another, in each of some columns.
 
     They are the chain's links, its first row and all further rows against the baseline, and variants of its first row
-    against self-distillation, the strongest rival.
+    against self-distillation, the chain's second.
     """
     against_one_hot = [CHAIN[0], *(row for row in rows if row not in CHAIN)]
     variants = [row for row in rows if row.startswith(f"{CHAIN[0]} ")]
