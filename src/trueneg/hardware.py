@@ -44,7 +44,7 @@ def to_float64(values: Tensor) -> Tensor:
     """Convert values to float64, on the CPU if their device does not support it.
 
     Example:
-        >>> widened(torch.tensor([1, 2])).dtype
+        >>> to_float64(torch.tensor([1, 2])).dtype
         torch.float64
     """
     return (values if has_float64(values.device) else values.cpu()).to(torch.float64)

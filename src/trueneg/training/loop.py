@@ -328,8 +328,8 @@ def _memory_advice(config: TrainConfig, micro_batch: int, world_size: int, max_l
 
     Example:
         >>> print(_memory_advice(TrainConfig(batch_size=256, gradient_checkpointing=True), 256, 1))
-        train.batch_size=256 in micro-batches of 256: set train.accumulation=2 for micro-batches of 128, then go on \
-with --resume
+        train.batch_size=256 in micro-batches of 256: set train.accumulation=2 for micro-batches of 128, then \
+continue with --resume
     """
     rows = f"train.batch_size={config.batch_size} in micro-batches of {micro_batch}"
     more = config.accumulation * next((n for n in range(2, micro_batch + 1) if micro_batch % n == 0), 1)
