@@ -21,7 +21,7 @@ from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes import cline, corrections, true_negatives
 from trueneg.recipes.joining import APART
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, TN_TABLE3
+from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, TN_TABLE3, TN_TABLE5
 from trueneg.recipes.plan import FINISHED, OUTPUT, Job, Output, Plan, Workspace
 from trueneg.recipes.reproduction import ALL, MADE_UP, TABLES, Planned, plan_tables
 from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
@@ -263,6 +263,24 @@ def test_a_model_that_learned_nothing_with_most_seeds_is_not_compared(
     (claim,) = read_results(workspace, "tn-table3", "mini", spec).claims
     assert (claim.verdict != "not comparable") == is_compared
     assert ("BERT-base learned nothing with most seeds" in claim.reason) != is_compared
+
+
+@pytest.mark.parametrize(("exact_match", "is_compared"), [(0.131, False), (0.133, True)])
+def test_a_model_that_reads_worse_than_a_sliding_window_is_not_compared(
+    exact_match: float, is_compared: bool, tmp_path: Path
+) -> None:
+    """Of SQuAD, before an attack: the drop of one that reads nothing says nothing."""
+    workspace = Workspace.open(tmp_path, Plan({row: Job(row, ("list", row)) for row in ("base", "HC")}))
+    for row, before in (("base", exact_match), ("HC", 0.5)):
+        for seed in (1, 2, 3):
+            metrics = {"exact_match_under_attack": 0.05 + seed / 100, "exact_match_before": before}
+            result = Result("squad", "attack-typos", seed, metrics, 1, "model", "last", 1)
+            save_result(result, [{"key": "0"}], workspace.folder(row) / "out" / "squad" / f"seed-{seed}")
+    drop = Column("drop of EM", "squad", "attack-typos", "exact_match_under_attack", "exact_match_before")
+    rows = {"ELECTRA-small": ["base"], "ELECTRA-small HC": ["HC"]}
+    spec = Spec(TN_TABLE5, rows, [drop], [("ELECTRA-small HC", "ELECTRA-small", "drop of EM")])
+    (claim,) = read_results(workspace, "tn-table5", "mini", spec).claims
+    assert ("ELECTRA-small did not learn to read: exact match 13.1 %" in claim.reason) != is_compared
 
 
 def test_a_contrast_set_is_answered_by_one_that_learned(tmp_path: Path) -> None:

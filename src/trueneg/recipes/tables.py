@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from trueneg.config.finetune_presets import SQUAD
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.provenance import versions
@@ -32,6 +33,10 @@ from trueneg.reporting.results import cut_in
 
 SWEEP = "sweep"
 """Folder of the combinations of a sweep, of which the selected one's results lie next to it."""
+
+
+SLIDING_WINDOW = 13.2
+"""Exact match on SQuAD 1.1 of a baseline without learning, in percent (Rajpurkar et al. 2016, Table 5)."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +277,8 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
                 measured.figures[row, column.name] = values
             if constant := _constant(runs, column):
                 measured.constant[row, column.name] = constant
+            if obstacle := _no_reader(row, runs, column):
+                measured.obstacles[row, column.name] = obstacle
         _average(measured, row, spec.averages, seeds)
     notes = [*spec.notes, *amounts(found, spec.columns), *measured.failures()]
     is_of_glue = all(column.task.startswith("glue/") for column in spec.columns if column.name in spec.averages)
@@ -317,6 +324,24 @@ def _constant(runs: Runs, column: Column) -> set[int]:
                 if len(answers) == 1:
                     found.add(seed)
     return found
+
+
+def _no_reader(row: str, runs: Runs, column: Column) -> str:
+    """Say that a model answers SQuAD's questions worse than a baseline without learning; empty if it does not.
+
+    Such a model has nothing to lose under an attack, and nothing to compare with a paper's.
+    """
+    if column.task != SQUAD:
+        return ""
+    of_column = [results for (task, split), results in runs.items() if column.has(task, split)]
+    metrics = [result.metrics for results in of_column for _, result in results.values()]
+    found = [100 * one.get("exact_match_before", one.get("exact_match", 1.0)) for one in metrics]
+    if not found or (mean := sum(found) / len(found)) >= SLIDING_WINDOW:
+        return ""
+    return (
+        f"{row} did not learn to read: exact match {mean:.1f} %, a sliding window without learning has "
+        f"{SLIDING_WINDOW} (Rajpurkar et al. 2016)"
+    )
 
 
 def _average(measured: Measured, row: str, columns: Sequence[str], seeds: Sequence[int]) -> None:
