@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 POOL = """
-import multiprocessing, os, time
+import multiprocessing, os, signal, time
 from concurrent.futures import ProcessPoolExecutor
 from trueneg.workers import follow_parent
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where nohup started the tests
     pool = ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), initializer=follow_parent)
     print(*{pool.submit(os.getpid).result() for _ in range(50)}, flush=True)
     pool.submit(time.sleep, 60), pool.submit(time.sleep, 60)

@@ -150,9 +150,13 @@ def test_a_table_of_another_plan_is_refused(data: Path, tmp_path: Path) -> None:
         planned(tmp_path / "b", data, seeds=2, join=join)
 
 
+TUNED = "corrections-glue"
+"""A table of fine-tuning."""
+
+
 def tuned(out: Path, data: Path, **options: Any) -> ReproducedTable:
     """Leave results and predictions of the fine-tunings that are left, which depend on their names alone."""
-    found = plan_tables("tn-table3", out, data=data, **options)
+    found = plan_tables(TUNED, out, data=data, **options)
     for name in found.workspace.missing():
         folder = found.workspace.folder(name)
         if name.startswith("finetune-"):
@@ -167,14 +171,14 @@ def tuned(out: Path, data: Path, **options: Any) -> ReproducedTable:
             save_result(result, examples, folder / "out" / task / f"seed-{seed}")
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / FINISHED, asdict(found.workspace.finished(name)))
-    table = found.readers["tn-table3"](found.workspace, "tn-table3", "mini")
-    save_table(table, out / "tn-table3")
+    table = found.readers[TUNED](found.workspace, TUNED, "mini")
+    save_table(table, out / TUNED)
     return table
 
 
 def moved(out: Path) -> Path:
     """Take a table with its rows to another place, without the jobs."""
-    return Path(shutil.copytree(out / "tn-table3", out.with_name(f"{out.name}-moved")))
+    return Path(shutil.copytree(out / TUNED, out.with_name(f"{out.name}-moved")))
 
 
 def test_results_of_fine_tuning_are_joined_with_their_predictions(data: Path, tmp_path: Path) -> None:
@@ -183,20 +187,20 @@ def test_results_of_fine_tuning_are_joined_with_their_predictions(data: Path, tm
     for seed in (1, 3):
         tuned(tmp_path / f"s{seed}", data, seed=seed)
     parts = [moved(tmp_path / "s1"), moved(tmp_path / "s3") / TABLE]
-    left = plan_tables("tn-table3", tmp_path / "c", data=data, seeds=3, join=parts).workspace.missing()
+    left = plan_tables(TUNED, tmp_path / "c", data=data, seeds=3, join=parts).workspace.missing()
     of_seeds = [name for name in left if name.startswith(("finetune-", "pretrain-"))]
-    assert len(of_seeds) == 6 * 5 and all(name.endswith("-s2") for name in of_seeds)
+    assert len(of_seeds) == 5 * 5 and all(name.endswith("-s2") for name in of_seeds)
     joined = tuned(tmp_path / "c", data, seeds=3, join=parts)
     assert (joined.cells, joined.claims, joined.results) == (whole.cells, whole.claims, whole.results)
     assert any(claim.interval for claim in joined.claims)
     for place in (place for places in joined.results.values() for place in places):
-        paths = [folder / "tn-table3" / "rows" / place for folder in (tmp_path / "c", tmp_path / "whole")]
+        paths = [folder / TUNED / "rows" / place for folder in (tmp_path / "c", tmp_path / "whole")]
         for one, other in (paths, [path.with_suffix(".predictions.jsonl") for path in paths]):
             assert one.read_bytes() == other.read_bytes()
     # Once more, from the joined folder itself: nothing is left to run, and nothing of it is lost.
-    own = tmp_path / "c" / "tn-table3"
+    own = tmp_path / "c" / TUNED
     shutil.rmtree(tmp_path / "c" / "jobs")
-    assert plan_tables("tn-table3", tmp_path / "c", data=data, seeds=3, join=[own]).workspace.missing() == []
+    assert plan_tables(TUNED, tmp_path / "c", data=data, seeds=3, join=[own]).workspace.missing() == []
     assert tuned(tmp_path / "c", data, seeds=3, join=[own]).claims == whole.claims
 
 
@@ -219,4 +223,4 @@ def test_results_to_join_that_are_not_whole_are_refused(
     folder = moved(tmp_path / "a")
     damage(folder / "rows")
     with pytest.raises(TaskError, match=f"--join {re.escape(str(folder))}: .*{named}"):
-        plan_tables("tn-table3", tmp_path / "b", data=data, seeds=2, join=[folder])
+        plan_tables(TUNED, tmp_path / "b", data=data, seeds=2, join=[folder])
