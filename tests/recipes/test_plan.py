@@ -22,7 +22,7 @@ from trueneg.recipes import execution
 from trueneg.recipes.execution import run_jobs
 from trueneg.recipes.plan import FINISHED, LOG, Input, Job, Output, Plan, Workspace, changes
 from trueneg.recipes.scripts import check_seen, read_seen, scripted, seen, shell_script, slurm_script
-from trueneg.recipes.tables import several_versions
+from trueneg.recipes.tables import version_notes
 
 WORDS = "the big cat sat on the mat and the small dog ran over the hill to the old mill"
 
@@ -127,13 +127,13 @@ def test_jobs_run_once_and_what_changed_runs_again(text: Path, tmp_path: Path) -
 def test_jobs_of_several_versions_are_told(text: Path, tmp_path: Path) -> None:
     """A key knows nothing of versions: what an earlier one did counts as done, and the table must say so."""
     workspace = Workspace.open(tmp_path, small_plan(text))
-    assert several_versions(workspace) == [], "nothing is done yet"
+    assert version_notes(workspace) == [], "nothing is done yet"
     run_jobs(workspace)
-    assert workspace.versions("doctor")["trueneg"] == trueneg.__version__ and several_versions(workspace) == []
+    assert workspace.versions("doctor")["trueneg"] == trueneg.__version__ and version_notes(workspace) == []
     for job, versions in (("doctor", {"trueneg": "0.0.9", "torch": "2.0"}), ("corpus", {})):
         record = workspace.folder(job) / FINISHED
         record.write_text(json.dumps({**json.loads(record.read_text()), "versions": versions}))
-    (note,) = several_versions(workspace)
+    (note,) = version_notes(workspace)
     assert note.startswith(f"Jobs were done by several versions: trueneg {trueneg.__version__}, ")
     assert note.endswith(": 1; unknown: 1; trueneg 0.0.9, torch 2.0: 1."), "in the plan's order"
 

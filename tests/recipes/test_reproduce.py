@@ -19,7 +19,7 @@ from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import load_table
 from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes import cline, corrections, true_negatives
-from trueneg.recipes.joining import APART
+from trueneg.recipes.joining import NOT_JOINABLE
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, TN_TABLE3, TN_TABLE5
 from trueneg.recipes.plan import FINISHED, OUTPUT, Job, Output, Plan, Workspace
@@ -504,7 +504,7 @@ def test_every_table_of_both_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         table = load_table(tmp_path / name)
         assert any(cell.by_seed for cell in table.cells) or name == "tn-table7", name
         assert json.loads((tmp_path / name / "table.json").read_text())["commands"]
-    for name in TABLES.keys() - APART.keys():
+    for name in TABLES.keys() - NOT_JOINABLE.keys():
         joined = ["--data", tmp_path / MADE_UP, "--join", tmp_path / name, "--out", tmp_path / "joined"]
         if name == "tn-table5":
             joined += ["--set", f"adversaries.squad={published}"]

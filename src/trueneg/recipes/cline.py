@@ -21,7 +21,7 @@ from trueneg.recipes.papers import (
 from trueneg.recipes.places import CONTRAST_FOLDERS
 from trueneg.recipes.plan import Argument, Command, Job, Output, Workspace, safe_name
 from trueneg.recipes.setting import HELD_OUT, Setting
-from trueneg.recipes.tables import Column, Measured, Read, Spec, amounts, assemble, output_of, reader, without_model
+from trueneg.recipes.tables import Column, Measured, Read, Spec, assemble, data_notes, output_of, reader, without_model
 from trueneg.runs.configuring_finetuning import LEAST_NOISE
 
 ENCODERS = {"BERT": "BERT-base", "RoBERTa": "RoBERTa-base"}
@@ -180,7 +180,7 @@ def table3(setting: Setting, arms: Sequence[str]) -> Read:
         claims = [(rows[0], rows[1], "IMDB Rev")]
         folders = [workspace.public_path(one) for one in jobs[min(jobs)]]
         notes = [
-            *amounts(read_of, [Column("IMDB Rev", "imdb", "contrast-test", "revised")]),
+            *data_notes(read_of, [Column("IMDB Rev", "imdb", "contrast-test", "revised")]),
             _selection(setting, ["IMDB"]),
             f"The examples: trueneg compare {' '.join(folders)} --examples examples.csv",
         ]

@@ -1,4 +1,4 @@
-"""Tables of other folders: what another machine measured of seeds and rows, without its models."""
+"""Tables of other folders: another machine's figures for some seeds and rows, without its models."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from pathlib import Path
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.reproduction import ROWS, TABLE, ReproducedTable, load_table
 from trueneg.evaluation.results.store import check_predictions, load_result
-from trueneg.recipes.plan import JOBS, Elsewhere, Workspace
+from trueneg.recipes.plan import JOBS, JoinedFolder, Workspace
 
-BY_FIGURES = ("corrections", "tn-table2", "cline-table3", "cline-table7")
-"""Recipes whose claims are judged by the figures of seeds alone; others need each job's predictions, too."""
-APART = {"tn-cost": "a ratio within one run", "tn-table7": "answers of one seed", "all": "several tables"}
-"""Recipes that nothing is joined to, and why."""
+JUDGED_BY_FIGURES = ("corrections", "tn-table2", "cline-table3", "cline-table7")
+"""Recipes whose claims are judged from each seed's figures alone; others also need each job's predictions."""
+NOT_JOINABLE = {"tn-cost": "a ratio within one run", "tn-table7": "answers of one seed", "all": "several tables"}
+"""Recipes that do not support ``--join``, and why."""
 
 
-def done_elsewhere(workspace: Workspace, recipe: str, paths: Sequence[str | Path]) -> dict[str, Elsewhere]:
-    """Find the jobs of a plan whose figures are in tables of other folders, or their results in ``rows`` beside these.
+def done_elsewhere(workspace: Workspace, recipe: str, paths: Sequence[str | Path]) -> dict[str, JoinedFolder]:
+    """Find the jobs of a plan whose figures or results are in other folders, in ``table.json`` or ``rows`` beside it.
 
-    Commands name the content of what they read, so that equal ones are the same experiment wherever they ran.
+    Jobs with equal data digests and equal commands, apart from job names, are the same experiment on any machine.
 
     Args:
         workspace: The plan.
         recipe: Its name.
-        paths: Folders that have a ``table.json``, or these files.
+        paths: Folders that contain a ``table.json``, or paths of such files.
 
     Returns:
-        Name of each job to its folder.
+        Job name to the folder that has it.
 
     Raises:
         ConfigError: for a recipe that cannot be joined, or a table of another plan.
-        TaskError: for a table or results that are not there, or damaged.
+        TaskError: for a table or results that are missing or damaged.
     """
-    if paths and recipe in APART:
-        raise ConfigError(f"--join: {recipe} is {APART[recipe]}, to which nothing can be joined: leave it out")
-    found: dict[str, Elsewhere] = {}
+    if paths and recipe in NOT_JOINABLE:
+        raise ConfigError(f"--join: {recipe} is {NOT_JOINABLE[recipe]}, to which nothing can be joined: leave it out")
+    found: dict[str, JoinedFolder] = {}
     needed = {need for job in workspace.plan.jobs.values() for need in job.needs}
     for path in map(Path, paths):
         folder = path.parent if path.name == TABLE else path
         table = load_table(folder)
-        other = Elsewhere(folder, table)
+        other = JoinedFolder(folder, table)
         common = [name for name in workspace.plan.jobs if name in table.commands]
         if table.recipe != recipe or needed.issuperset(common):
             raise ConfigError(
@@ -51,14 +51,14 @@ def done_elsewhere(workspace: Workspace, recipe: str, paths: Sequence[str | Path
         for name in common:
             if why := _differs(workspace, name, table):
                 raise ConfigError(f"--join {path}: its job '{name}' {why}: the figures are of another experiment")
-            if recipe not in BY_FIGURES:
+            if recipe not in JUDGED_BY_FIGURES:
                 _check_results(other, name, is_last=name not in needed)
             found.setdefault(name, other)
     return found
 
 
-def _check_results(other: Elsewhere, job: str, *, is_last: bool) -> None:
-    """Check that a job's results are whole, and there if it is the last of its kind: one that others only read."""
+def _check_results(other: JoinedFolder, job: str, *, is_last: bool) -> None:
+    """Check that a job's results are undamaged, and that there are some if no other job needs it (``is_last``)."""
     results = other.results(job)
     if is_last and not results:
         raise TaskError(
@@ -73,7 +73,7 @@ def _check_results(other: Elsewhere, job: str, *, is_last: bool) -> None:
 
 
 def _differs(workspace: Workspace, name: str, table: ReproducedTable) -> str:
-    """Say how a table's job differs from the plan's of its name; nothing if it does not."""
+    """Describe how a table's job differs from the plan's job of the same name; empty if it does not."""
     for one in workspace.plan.jobs[name].inputs:
         if table.data.get(one.label) != workspace.digests[one]:
             return f"read other data ({one.label})"
@@ -82,5 +82,5 @@ def _differs(workspace: Workspace, name: str, table: ReproducedTable) -> str:
 
 
 def _keyed(command: str) -> str:
-    """Leave the names of other jobs out of a command, which differ with the plan, but not their keys."""
+    """Remove the names of other jobs, which depend on the plan, from a command, but keep their keys."""
     return re.sub(rf"OUT/{JOBS}/[^/]*-([0-9a-f]+)(?=/)", r"\1", command)

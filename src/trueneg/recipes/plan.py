@@ -1,7 +1,7 @@
-"""A plan: jobs, each an ordinary ``trueneg`` command, whose results have the address of what made them.
+"""A plan: jobs, each an ordinary ``trueneg`` command, whose results are stored under a key of what produced them.
 
 A job's key is a digest of its command, of the data that the command reads, and of the keys of the jobs whose results it
-reads. So a change anywhere redoes what depends on it, and nothing else; where the data lies does not matter.
+reads. So a change reruns only the jobs that depend on it; the location of the data does not matter.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ State = Literal["done", "begun", "to do"]
 
 @dataclass(frozen=True)
 class Output:
-    """What a job leaves: its folder, or something in it."""
+    """An output of a job: its folder, or a path in it."""
 
     path: str = ""
     job: str = ""
-    """Empty for the job itself."""
+    """Name of the job; empty for the job whose command has this argument."""
     prefix: str = ""
     suffix: str = ""
-    """Written around it, as in ``prototypes:FILE@0.62``."""
+    """``prefix`` and ``suffix`` are written around the path, as in ``prototypes:FILE@0.62``."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class Input:
 
     path: Path
     name: str
-    """Stands for it in messages and tables, wherever it lies."""
+    """Used in messages and tables instead of the path."""
     parts: tuple[str, ...] = ()
-    """What the command reads of a folder; all of it by default."""
+    """Paths that the command reads in a folder; all by default."""
     prefix: str = ""
     suffix: str = ""
-    """Written around it, as in ``neighbours:FILE[k=10]``."""
+    """``prefix`` and ``suffix`` are written around the path, as in ``neighbours:FILE[k=10]``."""
     source: str = ""
-    """Where it comes from, for the message that it is not there."""
+    """Where the data come from, for the error message if they are missing."""
     files: tuple[str, ...] = ()
-    """Patterns of files that a command reads of a folder, one of them at least; several with ``|`` for any of them."""
+    """Glob patterns that must each match a file that the command reads in a folder; ``|`` separates alternatives."""
 
     @property
     def label(self) -> str:
-        """Name the part of it that a command reads, which its digest is of.
+        """Name of the data that a command reads and that the digest is computed from.
 
         Example:
             >>> Input(Path("data/glue"), "glue", ("CoLA", "RTE")).label
@@ -66,10 +66,10 @@ class Input:
         return "/".join(filter(None, (self.name, "+".join(self.parts))))
 
     def check_there(self) -> None:
-        """Check that the files that a command reads are there.
+        """Check that the files that a command reads exist.
 
         Raises:
-            ConfigError: naming one that is not, and where it comes from.
+            ConfigError: naming a missing one, and where it comes from.
         """
         source = f": it comes from {self.source}" if self.source else ""
         for part in self.parts or ("",):
@@ -89,17 +89,17 @@ Command = tuple[Argument, ...]
 
 @dataclass(frozen=True)
 class Job:
-    """One command, which may read the results of others."""
+    """One command, which may read the results of other jobs."""
 
     name: str
     command: Command
     """Arguments of ``trueneg``."""
     after: tuple[str, ...] = ()
-    """Jobs that it reads without naming what they leave."""
+    """Further jobs that it depends on, whose outputs are not among its arguments."""
     resumes: bool = False
-    """Whether ``--resume`` continues it."""
+    """Whether ``--resume`` can continue it."""
     minutes: float = 1.0
-    """Rough time that it takes."""
+    """Rough running time."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -121,17 +121,17 @@ class Finished:
     key: str
     command: list[str]
     data: dict[str, str]
-    """What it read, by ``Input.label``, to its digest."""
+    """``Input.label`` of the data that it read to their digest."""
     seconds: float | None = None
-    """That it took, the last time if it was resumed; None where a script ran it."""
+    """Running time, after the last resumption only; None if a script ran it."""
     versions: dict[str, str] = field(default_factory=dict)
-    """What it was done by, as ``results.provenance.versions`` has it; empty where a script ran it."""
+    """Software versions that it ran with, from ``results.provenance.versions``; empty if a script ran it."""
     schema: int = SCHEMA
 
 
 @dataclass
 class Plan:
-    """Jobs in an order in which each comes after those that it needs.
+    """Jobs, ordered so that each comes after those that it needs.
 
     Example:
         >>> plan = Plan()
@@ -144,10 +144,10 @@ class Plan:
     jobs: dict[str, Job] = field(default_factory=dict)
 
     def add(self, job: Job) -> str:
-        """Add a job, unless the same is there already; return its name.
+        """Add a job, unless the plan already has the same one; return its name.
 
         Raises:
-            ConfigError: if another job has its name, or it needs one that is not in the plan.
+            ConfigError: if a different job has the same name, or the job needs one that is not in the plan.
         """
         if self.jobs.setdefault(job.name, job) != job:
             raise ConfigError(f"two jobs of the plan are called '{job.name}': name them apart")
@@ -156,10 +156,10 @@ class Plan:
         return job.name
 
     def digests(self) -> dict[Input, str]:
-        """Read all data, and compute its digests.
+        """Read all data, and compute their digests.
 
         Raises:
-            ConfigError: for data that is not there.
+            ConfigError: for missing data.
         """
         return {one: digest(one) for one in self.inputs()}
 
@@ -191,10 +191,10 @@ def _described(argument: Argument, keys: Mapping[str, str], digests: Mapping[Inp
 
 
 def digest(data: Input) -> str:
-    """Digest the content of data, whatever its folder is called.
+    """Compute a digest of the content of data, which does not depend on their folder.
 
     Raises:
-        ConfigError: for data that is not there.
+        ConfigError: for missing data.
     """
     data.check_there()
     hashed = hashlib.sha256()
@@ -204,7 +204,7 @@ def digest(data: Input) -> str:
 
 
 def _files(data: Input) -> Iterator[tuple[str, Path]]:
-    """Give the files of data, each with the name that it has wherever the data lie."""
+    """Yield the files of data, each with a name that does not depend on the data's location."""
     for part in data.parts or ("",):
         path = data.path / part
         if path.is_file():
@@ -215,30 +215,32 @@ def _files(data: Input) -> Iterator[tuple[str, Path]]:
 
 Stamp = tuple[int, int, int]
 Stamps = Mapping[Path, Stamp]
-"""File to what changes when it is written to, or another takes its place."""
+"""File to its size and times, which change if it is modified or replaced."""
 
 
 def _stamp(file: Path) -> Stamp:
-    # The time of the file's entry as well: moved away and back, it has its old size and time of writing.
+    # ctime as well: size and mtime stay the same if a file is moved away and back.
     status = file.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def stamps_of(data: Input) -> Stamps:
-    """Look at the files of data without reading them."""
+    """Return the stamps of the files of data, without reading the files."""
     return {file: _stamp(file) for _, file in _files(data)}
 
 
 def _touched(before: Stamps, after: Stamps) -> list[Path]:
-    """List the files that were written to, added or removed between two looks."""
+    """List the files that were modified, added or removed between two sets of stamps."""
     return sorted(file for file in before.keys() | after.keys() if before.get(file) != after.get(file))
 
 
 def check_untouched(before: Mapping[Input, Stamps]) -> None:
-    """Check that nobody wrote to data since a look: what was read meanwhile is not known, even if all is as it was.
+    """Check that data have not been modified since they were stamped.
+
+    Even if the content is the same again, what was read in between is not known.
 
     Raises:
-        TaskError: naming a file that was written to, or is gone.
+        TaskError: naming a file that was modified, added or removed.
     """
     for one, stamps in before.items():
         for file in _touched(stamps, stamps_of(one)):
@@ -247,52 +249,52 @@ def check_untouched(before: Mapping[Input, Stamps]) -> None:
 
 @cache
 def _checksum(path: Path, stamp: Stamp) -> str:
-    """Checksum a file once for each of its stamps."""
+    """Compute the checksum of a file, once per stamp."""
     return checksum(path)
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """Another folder of the same recipe, which ``--join`` names."""
+class JoinedFolder:
+    """Another folder of the same recipe, given by ``--join``."""
 
     folder: Path
     table: ReproducedTable
 
     def results(self, job: str) -> dict[str, Path]:
-        """Name the results that a job left there, by their places below ``rows``."""
+        """Return the results of a job there, by their paths below ``rows``."""
         return {place: self.folder / ROWS / place for place in self.table.results.get(job, ())}
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A plan in a folder: where its jobs leave their results, and which have finished."""
+    """A plan in a folder: where its jobs write their results, and which have finished."""
 
     root: Path
     plan: Plan
     digests: Mapping[Input, str]
     keys: Mapping[str, str]
     stamps: Mapping[Input, Stamps] = field(default_factory=dict)
-    """Of the data's files, before they were digested."""
-    elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)
-    """Job to another folder that has its figures: it is run here only where another job needs it."""
+    """Stamps of the data's files from before their digests were computed."""
+    joined_jobs: Mapping[str, JoinedFolder] = field(default_factory=dict)
+    """Job to another folder that has its figures: it runs here only if another job needs it."""
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Workspace:
-        """Read the data of a plan, and compute its keys for a folder.
+        """Open a plan in a folder: read its data, and compute the keys of its jobs.
 
         Raises:
-            ConfigError: for data that is not there.
+            ConfigError: for missing data.
         """
         stamps = {one: stamps_of(one) for one in plan.inputs()}
         digests = plan.digests()
         return cls(root, plan, digests, plan.keys(digests), stamps)
 
     def check_inputs(self, name: str) -> Mapping[Input, Stamps]:
-        """Check that a job's data are those that its key is of, and give their stamps.
+        """Check that a job's data are those that its key was computed from; return their stamps.
 
         Raises:
             TaskError: naming a file that changed.
-            ConfigError: for data that is not there any more.
+            ConfigError: for data that no longer exist.
         """
         found = {one: stamps_of(one) for one in self.plan.jobs[name].inputs}
         for one, now in found.items():
@@ -302,19 +304,19 @@ class Workspace:
         return found
 
     def folder(self, name: str) -> Path:
-        """Name the folder of a job."""
+        """Return the folder of a job."""
         return self.root / JOBS / f"{name}-{self.keys[name]}"
 
     def path(self, output: Output, job: str = "") -> Path:
-        """Name what a job leaves."""
+        """Return the path of an output."""
         return self.folder(output.job or job) / OUT / output.path
 
     def arguments(self, name: str) -> list[str]:
-        """Write a job's command, without ``trueneg``."""
+        """Return the arguments of a job's command, without ``trueneg``."""
         return self._words(name, lambda output: str(self.path(output, name)), lambda data: str(data.path))
 
     def _words(self, name: str, place: Callable[[Output], str], source: Callable[[Input], str]) -> list[str]:
-        """Write a job's arguments, with the places of what jobs leave and of data as they are to be named."""
+        """Return a job's arguments, with outputs and data written by the given functions."""
 
         def word(argument: Argument) -> str:
             if isinstance(argument, str):
@@ -325,44 +327,44 @@ class Workspace:
         return [word(argument) for argument in self.plan.jobs[name].command]
 
     def command(self, name: str) -> str:
-        """Write a job's command as a shell takes it."""
+        """Return a job's command, quoted for a shell."""
         return shlex.join(["trueneg", *self.arguments(name)])
 
     def public_command(self, name: str) -> str:
-        """Write a job's command for a table that others read: names of data and jobs, and no place of this machine."""
+        """Return a job's command for a published table: names of data and jobs, without paths of this machine."""
         words = self._words(name, lambda output: self.public_path(output, name), lambda data: f"DATA/{data.name}")
         return shlex.join(["trueneg", *words])
 
     def public_path(self, output: Output, job: str = "") -> str:
-        """Name what a job leaves, from the folder of recipes on."""
+        """Return the path of an output, with ``OUT`` for the workspace's folder."""
         return f"OUT/{self.path(output, job).relative_to(self.root)}".removesuffix("/.")
 
     def finished(self, name: str) -> Finished:
-        """Describe a job once it has finished."""
+        """Return the record of a job that has finished, without its time and versions."""
         data = {one.label: self.digests[one] for one in self.plan.jobs[name].inputs}
         return Finished(name, self.keys[name], ["trueneg", *self.arguments(name)], data)
 
     def seconds(self, name: str) -> float:
-        """Tell how long a job took that has finished; 0 where nobody measured.
+        """Return how long a finished job took; 0 if that was not measured.
 
         Raises:
-            ConfigError: for a ``job.json`` that is damaged.
+            ConfigError: for a damaged ``job.json``.
         """
         return self._record(name).seconds or 0.0
 
     def versions(self, name: str) -> Mapping[str, str]:
-        """Tell what a job was done by that has finished; nothing where that was not written.
+        """Return the versions that a finished job ran with; empty if they were not recorded.
 
         Raises:
-            ConfigError: for a ``job.json`` that is damaged.
+            ConfigError: for a damaged ``job.json``.
         """
         return self._record(name).versions
 
     def state(self, name: str) -> State:
-        """Tell whether a job has finished.
+        """Return whether a job has finished, was begun, or is still to do.
 
         Raises:
-            ConfigError: for a ``job.json`` that is damaged, or of a newer version.
+            ConfigError: for a ``job.json`` that is damaged, of a newer version or of another job.
         """
         folder = self.folder(name)
         if not (folder / FINISHED).is_file():
@@ -378,19 +380,19 @@ class Workspace:
         return read_versioned(Finished, folder / FINISHED, SCHEMA, ConfigError, again)
 
     def table_of(self, *names: str) -> ReproducedTable | None:
-        """Give the table of another folder that has the figures of some jobs; None where all have finished here."""
+        """Return another folder's table with some jobs' figures; None if all are done here or no table has them."""
         is_here = all(self.state(name) == "done" for name in names)
-        return self.elsewhere[names[0]].table if not is_here and names[0] in self.elsewhere else None
+        return self.joined_jobs[names[0]].table if not is_here and names[0] in self.joined_jobs else None
 
     def missing(self) -> list[str]:
-        """List the jobs that are left to run, in order; not what only jobs with figures elsewhere would need."""
+        """List the jobs left to run, in order: not those with figures elsewhere, nor those that only these need."""
         found, spared, users = list[str](), set[str](), defaultdict[str, set[str]](set)
         for name, job in reversed(self.plan.jobs.items()):
             for need in job.needs:
                 users[need].add(name)
             if self.state(name) == "done":
                 continue
-            if (name in self.elsewhere or users[name]) and users[name] <= spared:
+            if (name in self.joined_jobs or users[name]) and users[name] <= spared:
                 spared.add(name)
             else:
                 found.append(name)
@@ -402,7 +404,7 @@ def _again(folder: Path) -> str:
 
 
 def safe_name(*parts: str) -> str:
-    """Join words to the name of a job, which is part of a folder's.
+    """Join words to a job name that is safe as part of a folder name.
 
     Example:
         >>> safe_name("finetune", "glue/cola", "s1")
@@ -412,7 +414,7 @@ def safe_name(*parts: str) -> str:
 
 
 def with_settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Write ``--set key=value`` for each.
+    """Return ``--set key=value`` for each setting.
 
     Example:
         >>> with_settings({"train.steps": 5})
@@ -422,7 +424,7 @@ def with_settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def changes(before: Mapping[str, Finished], workspace: Workspace) -> Sequence[str]:
-    """Say which jobs of the last time have another key now, and why, where that is not for a job that they need."""
+    """Describe which jobs have a new key since the last time, and why, unless only a job that they need changed."""
     said = []
     for name, job in workspace.plan.jobs.items():
         old = before.get(name)

@@ -121,7 +121,7 @@ def plan_tables(
     setting.refuse_idle(settings, f"{recipe} at --scale {scale}")
     _check_encoder(setting.settings.encoder)
     workspace = Workspace.open(folder, setting.plan)
-    workspace = replace(workspace, elsewhere=done_elsewhere(workspace, recipe, join))
+    workspace = replace(workspace, joined_jobs=done_elsewhere(workspace, recipe, join))
     return Planned(workspace, readers, scale, arms, [*map(_without_place, settings)])
 
 
@@ -152,7 +152,7 @@ def run_tables(
     workspace = planned.workspace
     with locked(workspace.root, "reproduce"), _noted(workspace, say):
         total, missing = len(workspace.plan.jobs), len(workspace.missing())
-        say(f"{total} jobs, {total - missing} of them done before{' or elsewhere' if workspace.elsewhere else ''}")
+        say(f"{total} jobs, {total - missing} of them done before{' or elsewhere' if workspace.joined_jobs else ''}")
         run_jobs(workspace, workers, say)
         found = {}
         for name, read in planned.readers.items():

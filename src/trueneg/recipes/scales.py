@@ -1,4 +1,4 @@
-"""How large a recipe is made: the papers' sizes, and smaller ones that say whether a direction holds, or only run."""
+"""Scales of recipes: the papers' sizes, and smaller ones that test a difference's direction, or only that all runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from trueneg.errors import ConfigError, unknown_name
 
 ENCODER = "{encoder}"
-"""Stands for the checkpoint of ``--set encoder=…``."""
+"""Placeholder for the checkpoint of ``--set encoder=…``."""
 
 
 @dataclass(frozen=True)
@@ -16,71 +16,71 @@ class Backbone:
     """A model of a paper's table, at a scale."""
 
     pretrain: tuple[str, ...]
-    """Arguments of ``trueneg pretrain`` that make it; ``--objective`` is the arm's where it is CLINE's."""
+    """Arguments of ``trueneg pretrain`` for it; CLINE and its control replace ``--objective``."""
     tokenizer: str
     checkpoint: str = ""
-    """What it is continued from, which CLINE's baselines are as they were released."""
+    """Checkpoint that pre-training continues from; CLINE's baselines are this checkpoint as released."""
     minutes: float = 1.0
     """Rough time of its pre-training."""
 
 
 @dataclass(frozen=True)
 class LongTask:
-    """What fine-tuning reads of a task with long texts."""
+    """Sizes of fine-tuning on a task with long texts."""
 
     length: int
-    """Tokens a row."""
+    """Tokens per row."""
     max_train_examples: int
     minutes: float
-    """Rough time of a fine-tuning."""
+    """Rough time of a fine-tuning run."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of everything."""
+    """Sizes of a recipe's models, data and runs."""
 
     about: str
     backbones: Mapping[str, Backbone]
-    """The tables' rows that this scale has."""
+    """The tables' models that this scale has, by name."""
     cline: tuple[str, ...] = ()
     """Arguments of ``trueneg pretrain`` for CLINE, after the backbone's."""
     cline_steps: int = 0
-    """Steps of CLINE and of its control, masked language modelling alone; 0 for the backbone's or the preset's."""
+    """Steps of CLINE and of its control (masked language modelling only); 0 for those of the backbone or preset."""
     correction_steps: int = 0
-    """Steps of the rivals of hard correction; 0 for the backbone's."""
+    """Pre-training steps of the recipe ``corrections``; 0 for those of the backbone."""
     reads_online: bool = False
-    """Whether prototypes read the text as a run trains, which pays where runs read little of a corpus."""
+    """Whether prototypes read the text during training, which is faster if runs read little of the corpus."""
     tagger: str = ""
-    """Tags words for CLINE; empty for ours."""
+    """Tagger of words for CLINE; empty for the built-in one."""
     finetune: Mapping[str, object] = field(default_factory=dict)
-    """Settings of fine-tuning."""
+    """Fine-tuning settings."""
     long_tasks: Mapping[str, LongTask] = field(default_factory=dict)
-    """Tasks that are read at another length than the settings of fine-tuning say."""
+    """Tasks whose length and number of examples differ from the fine-tuning settings."""
     is_made_up: bool = False
-    """Whether the data are made up, and so small."""
+    """Whether the data are made up, and therefore small."""
     neighbours: str = "*counter*fitted*"
-    """File of the vectors that TextFooler takes its substitutes from."""
+    """Glob pattern of the file of word vectors that TextFooler takes its substitutes from."""
     glue: tuple[str, ...] = ()
-    """GLUE's tasks; all by default."""
+    """GLUE tasks; all by default."""
     learning_rates: tuple[float, ...] = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5)
-    """That CLINE's Table 4 selects from; its other tables take the middle one."""
+    """Candidates in CLINE's Table 4; by default, its other tables use the middle one."""
     limit: int = 0
-    """Rows, triplets or attacked examples to read; 0 for all."""
+    """Maximum number of rows, triplets or attacked examples; 0 for all, or for the default of each attack."""
     minutes: float = 1.0
-    """Rough time of a fine-tuning that reads ``examples``."""
+    """Rough time of a fine-tuning run that reads ``examples``."""
     examples: int = 0
-    """Training examples of 128 tokens, times epochs; 0 where all tasks take the same time."""
+    """Training examples of 128 tokens, times epochs; 0 if all tasks take the same time."""
     start: float = 0.0
-    """Minutes of these that no example takes."""
+    """Part of ``minutes`` that does not depend on the number of examples."""
 
     @property
     def epochs(self) -> float:
-        """Of fine-tuning, where the scale has its own."""
+        """Number of fine-tuning epochs; 1 if the scale sets none."""
         return float(str(self.finetune.get("epochs", 1.0)))
 
 
 _MEAN_OF_GLUE = 3 * 120_000
-"""Three epochs of the mean of its eight tasks."""
+"""Three epochs of the mean training-set size of its eight tasks."""
 _BERT, _ROBERTA = "bert-base-uncased", "roberta-base"
 _TINY_MODEL = (
     *("--steps", "16", "--length", "24", "--batch-size", "4", "--set", "corpus.eval_rows=8"),
@@ -101,8 +101,8 @@ _MINI_BERT = Backbone(
     ENCODER,
     minutes=6,
 )
-# Rows of 128 tokens, a million of them in all: four times as many would take the tables' hours from six to twenty, and
-# a model of 2,000 steps of 32 rows learned nothing of GLUE either (docs/results.md).
+# Rows of 128 tokens, a million tokens in all: with four times as many, the tables would take twenty hours instead of
+# six, and a model trained for 2,000 steps of 32 rows learned nothing on GLUE either (docs/results.md).
 _MINI_ELECTRA = Backbone(
     ("electra-mini", "--steps", "1000", "--warmup", "100", "--batch-size", "8", "--set", "train.save_every=250"),
     ENCODER,
@@ -139,7 +139,7 @@ SCALES = {
             "train.batch_size": 16,
             "train.precision": "bf16",
         },
-        # Whole texts of fewer examples: 85 % of IMDb's contrast set is longer than 128 tokens, none of it than 512.
+        # Fewer examples, but whole texts: in IMDb's contrast set, 85 % exceed 128 tokens, and none exceeds 512.
         long_tasks={
             "imdb": LongTask(512, 750, minutes=5),
             "boolq": LongTask(256, 1000, minutes=4),
@@ -185,11 +185,11 @@ SCALES = {
 }  # fmt: skip
 
 MODELS = tuple(dict.fromkeys(name for scale in SCALES.values() for name in scale.backbones))
-"""Models of the tables, of any scale."""
+"""Names of the tables' models, at any scale."""
 
 
 def find_scale(name: str) -> Scale:
-    """Look a scale up.
+    """Look up a scale by its name.
 
     Raises:
         ConfigError: for an unknown name.

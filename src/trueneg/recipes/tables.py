@@ -32,7 +32,7 @@ from trueneg.recipes.scales import SCALES, Scale, find_scale
 from trueneg.reporting.results import cut_in
 
 SWEEP = "sweep"
-"""Folder of the combinations of a sweep, of which the selected one's results lie next to it."""
+"""Folder of a sweep's combinations; the results of the selected one are next to it."""
 
 
 SLIDING_WINDOW = 13.2
@@ -41,75 +41,76 @@ SLIDING_WINDOW = 13.2
 
 @dataclass(frozen=True)
 class Column:
-    """Where a column's figures are among results of fine-tuning."""
+    """Where to find a column's figures in fine-tuning results."""
 
     name: str
     task: str
     split: str
-    """Or how its name begins, where that ends in ``*``."""
+    """Name of the split, or a prefix of it followed by ``*``."""
     metric: str
-    less: str = ""
-    """A metric to subtract it from, as in what an attack costs."""
+    subtract: str = ""
+    """Metric to subtract ``metric`` from, as for the drop under an attack; empty for none."""
 
     def has(self, task: str, split: str) -> bool:
-        """Whether results of a split of a task are this column's."""
+        """Whether results on a split of a task belong to this column."""
         is_split = split.startswith(self.split[:-1]) if self.split.endswith("*") else split == self.split
         return task == self.task and is_split
 
     def value(self, runs: Runs, seed: int) -> float | None:
-        """Read a figure, in percent; None where there is none."""
+        """Return the figure of a seed, in percent; None if there is none."""
         for (task, split), results in runs.items():
             if self.has(task, split) and seed in results:
                 metrics = results[seed][1].metrics
-                if self.metric in metrics and (not self.less or self.less in metrics):
-                    return 100 * (metrics[self.less] - metrics[self.metric] if self.less else metrics[self.metric])
+                if self.metric in metrics and (not self.subtract or self.subtract in metrics):
+                    figure = metrics[self.metric]
+                    return 100 * (metrics[self.subtract] - figure if self.subtract else figure)
         return None
 
     def is_of(self, row: Compared) -> bool:
-        """Whether a comparison is of this column."""
-        return self.has(row.task, row.split) and row.metric == self.metric and not self.less
+        """Whether a comparison belongs to this column."""
+        return self.has(row.task, row.split) and row.metric == self.metric and not self.subtract
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a recipe's jobs are read for."""
+    """Rows, columns and claims of the table that is made from a recipe's jobs."""
 
     printed: PrintedTable
     rows: Mapping[str, Sequence[str | tuple[str, str]]]
-    """Row to the jobs whose results are its figures; with a name for the task's folder where one task comes twice."""
+    """Row to the jobs that its figures come from; as (job, folder name) if several of them have the same task."""
     columns: Sequence[Column]
     claims: Sequence[tuple[str, str, str]]
-    """Row, its baseline, and the column."""
+    """Row, baseline and column of each claim."""
     averages: Sequence[str] = ()
-    """Columns that ``AVERAGE`` is over, in the paper's figures as in ours."""
+    """Columns that ``AVERAGE`` is the mean of, for the paper's figures and for ours."""
     notes: Sequence[str] = ()
     why: Mapping[str, str] = field(default_factory=dict)
-    """Rows and columns of the paper that the scale lacks, to the reason."""
+    """Row or column of the paper that the scale lacks, to the reason."""
 
 
 @dataclass
 class Measured:
-    """Figures of a table, however they were found."""
+    """Figures of a table, from any source."""
 
     figures: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
     """Row and column to figures by seed."""
     constant: dict[tuple[str, str], set[int]] = field(default_factory=dict)
-    """Row and column to seeds that predict the same of all examples."""
+    """Row and column to the seeds whose models predict the same for all examples."""
     averaged: Sequence[str] = ()
-    """Columns that ``AVERAGE`` is over."""
+    """Columns that ``AVERAGE`` is the mean of."""
     obstacles: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Row and column to what keeps the figure from being compared."""
+    """Row and column to the reason why the figure cannot be compared."""
     differences: dict[tuple[str, str, str], tuple[Interval, float]] = field(default_factory=dict)
-    """Claim to a difference that allows for examples as well as seeds, and its p."""
+    """Claim to a difference whose interval accounts for examples as well as seeds, and its p-value."""
 
     def take(self, seed: int, table: ReproducedTable, row: str = "", column: str = "") -> None:
-        """Take the figures of a seed from a table of another folder: of a row, or of columns that begin so."""
+        """Copy a seed's figures from another folder's table: all, or those of one row or of columns with a prefix."""
         for cell in table.cells:
             if seed in cell.by_seed and row in ("", cell.row) and cell.column.startswith(column):
                 self.figures.setdefault((cell.row, cell.column), {})[seed] = cell.by_seed[seed]
 
     def failures(self) -> list[str]:
-        """Say which fine-tunings failed."""
+        """Describe the fine-tuning runs that failed."""
         found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
         for (row, column), seeds in self.constant.items():
             found.setdefault((row, tuple(sorted(seeds))), []).append(column)
@@ -119,14 +120,14 @@ class Measured:
         ]
 
     def obstacle(self, row: str, column: str) -> str:
-        """Say what keeps a figure from being compared; empty where nothing does."""
+        """Return why a figure cannot be compared; empty if it can."""
         found = [(row, one) for one in (self.averaged if column == AVERAGE else [column]) if (row, one) in self.figures]
         failed = [len(self.constant.get(one, ())) > len(self.figures[one]) / 2 for one in found]
         learned = f"{row} learned nothing with most seeds: it predicts the same of all examples"
         return self.obstacles.get((row, column)) or (learned if failed and all(failed) else "")
 
     def difference(self, row: str, baseline: str, column: str) -> tuple[Interval | None, float, str]:
-        """Give a claim's difference, p, and what keeps it from being judged."""
+        """Return a claim's difference, its p-value, and why it cannot be judged; empty if it can."""
         obstacle = self.obstacle(row, column) or self.obstacle(baseline, column)
         if (row, baseline, column) in self.differences:
             return *self.differences[row, baseline, column], obstacle
@@ -155,9 +156,9 @@ def assemble(
     notes: Sequence[str],
     why: Mapping[str, str] = {},
 ) -> ReproducedTable:
-    """Put figures and claims together; the claims' p allow for their number (Holm).
+    """Build a table from figures and claims; p-values are adjusted for the number of claims (Holm).
 
-    What the paper's table has and this one lacks is named in its notes, with the reason of ``why``.
+    Its notes list what it lacks of the paper's table, with the reasons from ``why``.
     """
     found = [measured.difference(*claim) for claim in claims]
     if find_scale(scale).is_made_up:
@@ -180,25 +181,26 @@ def assemble(
             Cell(row, column, printed.figure(row, column), measured.figures.get((row, column), {}))
             for row in rows for column in columns
         ],
-        judged, [*lacking(printed, rows, measured, why), *notes, *several_versions(workspace), *joined(workspace)],
+        judged,
+        [*missing_notes(printed, rows, measured, why), *notes, *version_notes(workspace), *joined_notes(workspace)],
         {name: workspace.public_command(name) for name in workspace.plan.jobs},
         {one.label: found for one, found in workspace.digests.items()}, versions(),
     )  # fmt: skip
 
 
-def lacking(printed: PrintedTable, rows: Sequence[str], measured: Measured, why: Mapping[str, str]) -> list[str]:
-    """Name the paper's rows that a table lacks, and its columns that it has no figure of, with the reason.
+def missing_notes(printed: PrintedTable, rows: Sequence[str], measured: Measured, why: Mapping[str, str]) -> list[str]:
+    """List the paper's rows that a table lacks and the paper's columns without a figure, with the reasons.
 
     Example:
         >>> from trueneg.recipes.papers import TN_TABLE4
         >>> small = ["ELECTRA-small", "ELECTRA-small HC", "ELECTRA-small SR"]
-        >>> lacking(TN_TABLE4, small, Measured({(small[0], "EM"): {1: 75.0}, (small[0], "F1"): {1: 83.0}}), {})
+        >>> missing_notes(TN_TABLE4, small, Measured({(small[0], "EM"): {1: 75.0}, (small[0], "F1"): {1: 83.0}}), {})
         ['Rows of the paper that are not here: ELECTRA-base, ELECTRA-base HC, ELECTRA-base SR (nothing was measured).']
     """
     with_figures = {column for _, column in measured.figures}
     left_out = {
         "Rows of the paper that are not here": [row for row in printed.rows if row not in rows],
-        # A table without any figure, as one that waits for a server, says so itself.
+        # A table without any figures, such as one that only a server can score, has its own note.
         "Columns of the paper without a figure": [
             column for column in printed.columns if with_figures and column not in with_figures
         ],
@@ -216,8 +218,8 @@ _SEVERAL, _ELSEWHERE = "Jobs were done by several versions: ", "Figures of "
 _THERE = "In that folder: "
 
 
-def several_versions(workspace: Workspace) -> list[str]:
-    """Name the versions that ran the jobs of a plan, if there are several: a key does not contain them."""
+def version_notes(workspace: Workspace) -> list[str]:
+    """List the versions that ran a plan's jobs, if there are several: job keys do not depend on the version."""
     found: Counter[str] = Counter()
     for name in [name for name in workspace.plan.jobs if workspace.state(name) == "done"]:
         known = workspace.versions(name)
@@ -228,9 +230,9 @@ def several_versions(workspace: Workspace) -> list[str]:
     return [f"{_SEVERAL}{'; '.join(f'{what}: {num}' for what, num in found.most_common())}."]
 
 
-def joined(workspace: Workspace) -> list[str]:
-    """Count the jobs whose figures come from tables of other folders, with the versions that those tables name."""
-    used = [one.table for name, one in workspace.elsewhere.items() if workspace.state(name) != "done"]
+def joined_notes(workspace: Workspace) -> list[str]:
+    """Count the jobs whose figures come from other folders' tables, by the versions recorded there."""
+    used = [one.table for name, one in workspace.joined_jobs.items() if workspace.state(name) != "done"]
     made_by = Counter(f"trueneg {one.version}, revision {one.versions.get('revision', 'unknown')}" for one in used)
     of = f"of {len(workspace.plan.jobs)} jobs were made in another folder"
     notes = [f"{_ELSEWHERE}{num} {of} ({by})." for by, num in made_by.items()]
@@ -239,7 +241,7 @@ def joined(workspace: Workspace) -> list[str]:
 
 
 def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
-    """Say of rows and columns whose model a scale lacks that it does, and which scales have it.
+    """Explain which rows or columns have a model that a scale lacks, and which scales have it.
 
     Args:
         models: Row or column to its model.
@@ -261,7 +263,7 @@ def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
 
 
 def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> ReproducedTable:
-    """Read results of fine-tuning, and compare rows over seeds and examples."""
+    """Read fine-tuning results, and compare rows over seeds and examples."""
     measured, folders, found = Measured(averaged=spec.averages), {}, list[Runs]()
     results: dict[str, list[str]] = {}
     names = [column.name for column in spec.columns]
@@ -280,12 +282,12 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
             if obstacle := _no_reader(row, runs, column):
                 measured.obstacles[row, column.name] = obstacle
         _average(measured, row, spec.averages, seeds)
-    notes = [*spec.notes, *amounts(found, spec.columns), *measured.failures()]
+    notes = [*spec.notes, *data_notes(found, spec.columns), *measured.failures()]
     is_of_glue = all(column.task.startswith("glue/") for column in spec.columns if column.name in spec.averages)
     for row, baseline, name in spec.claims:
         if name == AVERAGE and is_of_glue and len(spec.averages) > 1 and {row, baseline} <= folders.keys():
             _compare_averages(measured, folders, row, baseline)
-        named = [column for column in spec.columns if column.name == name and not column.less]
+        named = [column for column in spec.columns if column.name == name and not column.subtract]
         if named and {row, baseline} <= folders.keys():
             _compare(measured, folders, row, baseline, named[0])
     if spec.averages:
@@ -296,8 +298,8 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
     return replace(table, results=results)
 
 
-def amounts(found: Sequence[Runs], columns: Sequence[Column]) -> list[str]:
-    """Say what models were trained on, and which texts were cut: of the row and seed that has the most."""
+def data_notes(found: Sequence[Runs], columns: Sequence[Column]) -> list[str]:
+    """Describe the numbers of training examples and of truncated texts: the maximum over rows and seeds."""
     trained, cut = dict[str, int](), dict[tuple[str, str], tuple[int, str]]()
     for runs in found:
         for (task, split), results in runs.items():
@@ -313,12 +315,12 @@ def amounts(found: Sequence[Runs], columns: Sequence[Column]) -> list[str]:
 
 
 def _constant(runs: Runs, column: Column) -> set[int]:
-    """Find the seeds that predict the same of all examples: fine-tunings that failed."""
+    """Return the seeds whose models predict the same for all examples: their fine-tuning failed."""
     found = set[int]()
     for (task, split), results in runs.items():
         if column.has(task, split):
             for seed, (path, _) in results.items():
-                # Of a contrast set a record is a group, which has its examples in it.
+                # In a contrast set, each record is a group of examples.
                 items = (item for one in load_predictions(path) for item in one.get("items", [one]))
                 answers = {repr(item["predicted"]) for item in items if "predicted" in item}
                 if len(answers) == 1:
@@ -327,9 +329,9 @@ def _constant(runs: Runs, column: Column) -> set[int]:
 
 
 def _no_reader(row: str, runs: Runs, column: Column) -> str:
-    """Say that a model answers SQuAD's questions worse than a baseline without learning; empty if it does not.
+    """Describe a model that is worse on SQuAD than a baseline without learning; empty if it is not.
 
-    Such a model has nothing to lose under an attack, and nothing to compare with a paper's.
+    Such a model has nothing to lose under an attack, and its figures cannot be compared with a paper's.
     """
     if column.task != SQUAD:
         return ""
@@ -345,7 +347,7 @@ def _no_reader(row: str, runs: Runs, column: Column) -> str:
 
 
 def _average(measured: Measured, row: str, columns: Sequence[str], seeds: Sequence[int]) -> None:
-    """Average a row's columns, seed by seed, where it has all of them."""
+    """Average a row's columns for each seed that has all of them."""
     found = [measured.figures.get((row, column), {}) for column in columns]
     averages = {
         seed: sum(figures[seed] for figures in found) / len(found)
@@ -366,10 +368,10 @@ def _compare(measured: Measured, folders: Mapping[str, Path], row: str, baseline
 
 
 def _compare_averages(measured: Measured, folders: Mapping[str, Path], row: str, baseline: str) -> None:
-    """Take the wider of two intervals, and the larger p.
+    """Use the wider of two intervals, and the larger p-value.
 
-    One allows for examples and takes tasks as independent; the other, over seeds alone, allows for what the tasks of a
-    seed have in common: its pre-training.
+    One accounts for examples and treats tasks as independent; the other, over seeds alone, accounts for what the tasks
+    of a seed have in common: its pre-training.
     """
     over_seeds, p, _ = measured.difference(row, baseline, AVERAGE)
     if over_seeds is None:
@@ -385,16 +387,16 @@ def _percent(interval: Interval) -> Interval:
 
 
 def rows_folder(workspace: Workspace, recipe: str, row: str) -> Path:
-    """Name the folder of a row's results."""
+    """Return the folder of a row's results."""
     return workspace.root / recipe / ROWS / row.replace(" ", "-").replace("/", "-")
 
 
 def _gathered(
     workspace: Workspace, recipe: str, row: str, jobs: Sequence[str | tuple[str, str]]
 ) -> tuple[Path, dict[str, list[str]]]:
-    """Copy a row's results into one folder, as ``compare`` and ``report`` read them; return it, and what each job left.
+    """Copy a row's results into one folder, for ``compare`` and ``report``; return it, and the results of each job.
 
-    The folder is made aside and then put in its place: another one's that is joined may be the same.
+    It is built under a temporary name, then replaces the old folder, which may be a source if it was joined.
     """
     folder = rows_folder(workspace, recipe, row)
     aside, found = folder.with_name(f"{folder.name}.partial"), dict[str, list[str]]()
@@ -415,20 +417,20 @@ def _gathered(
 
 
 def _results_of(workspace: Workspace, job: str, part: str = "") -> dict[str, Path]:
-    """Find a job's results by their places in its row's folder.
+    """Return a job's results by their paths in the row's folder.
 
-    They are read before they are copied: a damaged one is to be named where it lies.
+    They are checked before they are copied, so that an error names the original file.
 
     Args:
         workspace: The plan.
         job: One of its jobs.
-        part: What the folder of its task is called in the row's; as in the job's own by default.
+        part: Name of the task's folder in the row's folder; as in the job's own folder by default.
 
     Raises:
-        TaskError: for none, or a damaged one.
+        TaskError: if there are none, or one is damaged.
     """
-    if workspace.state(job) != "done" and job in workspace.elsewhere:
-        theirs = workspace.elsewhere[job].results(job)
+    if workspace.state(job) != "done" and job in workspace.joined_jobs:
+        theirs = workspace.joined_jobs[job].results(job)
         return {place.partition("/")[2]: path for place, path in theirs.items()}
     out = workspace.path(Output(job=job))
     found = {path.relative_to(out): path for path in find_results(out) if path.relative_to(out).parts[0] != SWEEP}
@@ -446,7 +448,7 @@ def _results_of(workspace: Workspace, job: str, part: str = "") -> dict[str, Pat
 
 
 Read = Callable[[Workspace, str, str], ReproducedTable]
-"""Reads the results of a recipe's jobs: workspace, recipe and scale to the table."""
+"""Function that reads the results of a recipe's jobs: workspace, recipe and scale to the table."""
 
 
 def output_of(workspace: Workspace, job: str) -> dict[str, Any]:
@@ -460,5 +462,5 @@ def output_of(workspace: Workspace, job: str) -> dict[str, Any]:
 
 
 def reader(spec: Spec) -> Read:
-    """Give the function that reads results of fine-tuning for a table."""
+    """Return the function that reads fine-tuning results for a table."""
     return lambda workspace, recipe, scale: read_results(workspace, recipe, scale, spec)
