@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from adversarial_squad import adversarial_squad
-from scipy.stats import ttest_1samp
 
-from trueneg.errors import ConfigError, TaskError
-from trueneg.evaluation.results.comparison import compare
+from trueneg.errors import ConfigError
 from trueneg.evaluation.results.reproduction import load_table
-from trueneg.evaluation.results.store import Result, save_result
 from trueneg.recipes import cline, corrections, true_negatives
 from trueneg.recipes.joining import NOT_JOINABLE
 from trueneg.recipes.made_up_data import made_up_data
-from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, TN_TABLE3, TN_TABLE5
-from trueneg.recipes.plan import FINISHED, OUTPUT, Job, Output, Plan, Workspace
+from trueneg.recipes.papers import AVERAGE
+from trueneg.recipes.plan import FINISHED, OUTPUT, Output
 from trueneg.recipes.reproduction import ALL, MADE_UP, TABLES, Planned, plan_tables
-from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
+from trueneg.recipes.tables import Spec
 from trueneg.recipes.true_negatives import FRACTIONS
 from trueneg.reporting.reproduced import reproduced_tables
 
@@ -161,162 +154,6 @@ def test_a_damaged_table_of_a_job_is_named(damage: str, tmp_path: Path) -> None:
     assert "job.json" in fails("reproduce", "tn-cost", "--scale", "tiny", "--seeds", 1, "--out", tmp_path)
 
 
-def write_results(
-    root: Path, row: str, rights: dict[int, dict[str, int]], num: int = 400, counts: dict[str, int] | None = None
-) -> str:
-    """Results of tasks with so many right of ``num``, as fine-tuning leaves them."""
-    for seed, tasks in rights.items():
-        for task, right in tasks.items():
-            gold = [number // 2 % 2 for number in range(num)]
-            predicted = [label if number < right else 1 - label for number, label in enumerate(gold)]
-            result = Result(
-                f"glue/{task}", "dev", seed, {"accuracy": right / num}, num, "model", "last", 1, counts or {}
-            )
-            result = replace(result, train={"num_examples": 1000}, config={"task": {"length": 64}})
-            examples = [{"key": str(n), "gold": gold[n], "predicted": predicted[n]} for n in range(num)]
-            save_result(result, examples, root / "out" / task / f"seed-{seed}")
-    return row
-
-
-def test_averages_are_compared_seed_by_seed_and_claims_allow_for_their_number(tmp_path: Path) -> None:
-    """Against scipy, on results made by hand."""
-    rights = {
-        "base": {s: {"rte": 200 + s, "sst2": 240} for s in (1, 2, 3)},
-        "HC": {s: {"rte": 280 + s, "sst2": 290 + s % 2} for s in (1, 2, 3)},
-        "SR": {s: {"rte": 200 + s, "sst2": 240 + s % 2} for s in (1, 2, 3)},
-    }
-    plan = Plan({row: Job(row, ("list", row)) for row in rights})
-    workspace = Workspace.open(tmp_path, plan)
-    for row in rights:
-        write_results(workspace.folder(row), row, rights[row])
-    columns = [Column("RTE", "glue/rte", "dev", "accuracy"), Column("SST", "glue/sst2", "dev", "accuracy")]
-    claims = [(f"BERT-base {row}".strip(), "BERT-base", AVERAGE) for row in ("HC", "SR")]
-    jobs = {"BERT-base": ["base"], "BERT-base HC": ["HC"], "BERT-base SR": ["SR"]}
-    table = read_results(workspace, "tn-table3", "mini", Spec(TN_TABLE3, jobs, columns, claims, ["RTE", "SST"]))
-
-    def average(row: str) -> np.ndarray:
-        return np.array([100 * (one["rte"] + one["sst2"]) / 800 for one in rights[row].values()])
-
-    cell = table.cell("BERT-base HC", AVERAGE)
-    assert cell is not None and list(cell.by_seed.values()) == pytest.approx(average("HC"))
-    assert cell.paper == 81.25 == (69.3 + 93.2) / 2, "of the same tasks, not the paper's average of eight"
-    ps, intervals = [], []
-    for row in ("HC", "SR"):
-        folders = [tmp_path / "tn-table3" / "rows" / name for name in ("BERT-base", f"BERT-base-{row}")]
-        over_examples = compare(*folders, average=True).averages[0].difference
-        over_seeds = ttest_1samp(average(row) - average("base"), 0)
-        ps.append(max(over_examples.p, over_seeds.pvalue))
-        ends = [
-            tuple(over_seeds.confidence_interval()),
-            (100 * over_examples.interval.low, 100 * over_examples.interval.high),
-        ]
-        intervals.append(max(ends, key=lambda ends: ends[1] - ends[0]))
-    assert [claim.p for claim in table.claims] == pytest.approx(
-        [min(1, 2 * ps[0]), ps[1]] if ps[0] < ps[1] else [ps[0], 2 * ps[1]]
-    )
-    for claim, row, (low, high) in zip(table.claims, ("HC", "SR"), intervals, strict=True):
-        assert claim.interval is not None
-        assert claim.interval.estimate == pytest.approx((average(row) - average("base")).mean())
-        assert (claim.interval.low, claim.interval.high) == pytest.approx((low, high))
-    assert table.claims[0].paper == pytest.approx((69.3 + 93.2 - 67.9 - 93.0) / 2)
-    assert [claim.verdict for claim in table.claims] == ["replicated", "not resolved"]
-
-
-@pytest.mark.parametrize(
-    ("damage", "named"),
-    [
-        (lambda result: result.with_name("dev.predictions.jsonl").unlink(), "has no results with their predictions"),
-        (lambda result: result.write_text(result.read_text()[:40]), "dev.json' is damaged"),
-        (lambda result: result.write_text('{"schema": 9}'), "'schema' is 9.*upgrade trueneg, or evaluate"),
-    ],
-)
-def test_a_damaged_result_is_named_where_it_lies(damage: Any, named: str, tmp_path: Path) -> None:
-    workspace = Workspace.open(tmp_path, Plan({"base": Job("base", ("list",))}))
-    write_results(workspace.folder("base"), "base", {1: {"rte": 200}})
-    damage(workspace.folder("base") / "out" / "rte" / "seed-1" / "dev.json")
-    spec = Spec(TN_TABLE3, {"BERT-base": ["base"]}, [Column("RTE", "glue/rte", "dev", "accuracy")], [])
-    folder = re.escape(str(workspace.folder("base")))
-    with pytest.raises(TaskError, match=rf"{named}.*remove '{folder}' to have the job done again"):
-        read_results(workspace, "tn-table3", "mini", spec)
-
-
-@pytest.mark.parametrize(("num_failed", "is_compared"), [(1, True), (2, False), (3, False)])
-def test_a_model_that_learned_nothing_with_most_seeds_is_not_compared(
-    num_failed: int, is_compared: bool, tmp_path: Path
-) -> None:
-    plan = Plan({row: Job(row, ("list", row)) for row in ("base", "HC")})
-    workspace = Workspace.open(tmp_path, plan)
-    for row, right in (("base", 20), ("HC", 30)):
-        for seed in (1, 2, 3):
-            is_constant = row == "base" and seed <= num_failed
-            predicted = [0] * 40 if is_constant else [0] * right + [1] * (40 - right)
-            examples = [{"key": str(n), "gold": n % 2, "predicted": p} for n, p in enumerate(predicted)]
-            accuracy = sum(one["gold"] == one["predicted"] for one in examples) / 40
-            result = Result("glue/rte", "dev", seed, {"accuracy": accuracy}, 40, "model", "last", 1)
-            save_result(result, examples, workspace.folder(row) / "out" / "rte" / f"seed-{seed}")
-    spec = Spec(
-        TN_TABLE3,
-        {"BERT-base": ["base"], "BERT-base HC": ["HC"]},
-        [Column("RTE", "glue/rte", "dev", "accuracy")],
-        [("BERT-base HC", "BERT-base", "RTE")],
-    )
-    (claim,) = read_results(workspace, "tn-table3", "mini", spec).claims
-    assert (claim.verdict != "not comparable") == is_compared
-    assert ("BERT-base learned nothing with most seeds" in claim.reason) != is_compared
-
-
-@pytest.mark.parametrize(("exact_match", "is_compared"), [(0.131, False), (0.133, True)])
-def test_a_model_that_reads_worse_than_a_sliding_window_is_not_compared(
-    exact_match: float, is_compared: bool, tmp_path: Path
-) -> None:
-    """Of SQuAD, before an attack: the drop of one that reads nothing says nothing."""
-    workspace = Workspace.open(tmp_path, Plan({row: Job(row, ("list", row)) for row in ("base", "HC")}))
-    for row, before in (("base", exact_match), ("HC", 0.5)):
-        for seed in (1, 2, 3):
-            metrics = {"exact_match_under_attack": 0.05 + seed / 100, "exact_match_before": before}
-            result = Result("squad", "attack-typos", seed, metrics, 1, "model", "last", 1)
-            save_result(result, [{"key": "0"}], workspace.folder(row) / "out" / "squad" / f"seed-{seed}")
-    drop = Column("drop of EM", "squad", "attack-typos", "exact_match_under_attack", "exact_match_before")
-    rows = {"ELECTRA-small": ["base"], "ELECTRA-small HC": ["HC"]}
-    spec = Spec(TN_TABLE5, rows, [drop], [("ELECTRA-small HC", "ELECTRA-small", "drop of EM")])
-    (claim,) = read_results(workspace, "tn-table5", "mini", spec).claims
-    assert ("ELECTRA-small did not learn to read: exact match 13.1 %" in claim.reason) != is_compared
-
-
-def test_a_contrast_set_is_answered_by_one_that_learned(tmp_path: Path) -> None:
-    """A constant answer is right for all of one label, as in the paper's BoolQ with 1 % of the examples."""
-    plan = Plan({row: Job(row, ("list", row)) for row in ("BERT", "CLINE")})
-    workspace = Workspace.open(tmp_path, plan)
-    for row, answers in (("BERT", (1, 1)), ("CLINE", (1, 0))):
-        for seed in (1, 2):
-            items = [
-                {"key": "0", "gold": 1, "predicted": answers[0]},
-                {"key": "0/1", "gold": 0, "predicted": answers[1]},
-            ]
-            right = {"num_original": 1, "num_original_right": 1, "num_revised": 1, "num_revised_right": 1 - answers[1]}
-            pairs = {"num_pairs_right": 1 - answers[1], "num_groups": 1, "num_groups_right": 1 - answers[1]}
-            groups = [{"key": str(n), "group": str(n), **right, **pairs, "items": items} for n in range(8)]
-            result = Result("boolq", "contrast-test", seed, {"revised": 1.0 - answers[1]}, 8, "model", "last", 1)
-            save_result(result, groups, workspace.folder(row) / "out" / "boolq" / f"seed-{seed}")
-    columns = [Column("BoolQ Rev", "boolq", "contrast-test", "revised")]
-    spec = Spec(CLINE_TABLE4, {"BERT": ["BERT"], "CLINE": ["CLINE"]}, columns, [("CLINE", "BERT", "BoolQ Rev")])
-    table = read_results(workspace, "cline-table4", "mini", spec)
-    assert (table.claims[0].verdict, "BERT learned nothing" in table.claims[0].reason) == ("not comparable", True)
-    assert "BERT predicts the same of all examples of BoolQ Rev with seeds 1, 2." in table.notes
-
-
-def test_a_table_says_what_models_were_trained_on_and_what_was_cut(tmp_path: Path) -> None:
-    workspace = Workspace.open(tmp_path, Plan({row: Job(row, ("list", row)) for row in ("base", "HC")}))
-    for row, num_cut in (("base", 3), ("HC", 5)):
-        write_results(workspace.folder(row), row, {1: {"rte": 200}}, counts={"truncated": num_cut, "rows": 800})
-    jobs = {"BERT-base": ["base"], "BERT-base HC": ["HC"]}
-    spec = Spec(TN_TABLE3, jobs, [Column("RTE", "glue/rte", "dev", "accuracy")], [])
-    assert read_results(workspace, "tn-table3", "mini", spec).notes[-2:] == [
-        "Training examples: glue/rte 1,000.",
-        "glue/rte, dev: 5 of 800 texts cut at 64 tokens (1%).",
-    ]
-
-
 def made_up_outputs(planned: Planned) -> None:
     """Leave what the jobs of Table 2 and of CLINE's Table 7 say, as if they had been run."""
     shares = {name: {"estimate": 0.1} for name in ("of_rows", "of_mispredicted")}
@@ -365,26 +202,6 @@ def test_nothing_of_a_papers_table_is_missing_without_a_reason(
         columns = {column.name for column in spec.columns} | ({AVERAGE} if spec.averages else set())
         left_out = {*spec.printed.rows} - {*spec.rows} | {*spec.printed.columns} - columns
         assert left_out <= spec.why.keys()
-
-
-def test_one_seed_says_nothing_of_another() -> None:
-    measured = Measured({("HC", "CoLA"): {1: 2.0}, ("base", "CoLA"): {1: 1.0}})
-    plan = Plan({"job": Job("job", ("list",))})
-    workspace = Workspace.open(Path("repro"), plan)
-    claims = [("HC", "base", "CoLA")]
-    table = assemble(workspace, "tn-table3", "mini", TN_TABLE3, ["base", "HC"], ["CoLA"], measured, claims, [])
-    assert table.claims[0].verdict == "not comparable"
-    assert "seed" in table.claims[0].reason
-
-
-def test_equal_differences_have_no_spread_to_judge_by() -> None:
-    """Two seeds that differ by one answer of 300 each."""
-    ours, theirs = {1: 100 * 191 / 300, 2: 100 * 201 / 300}, {1: 100 * 190 / 300, 2: 100 * 200 / 300}
-    measured = Measured({("BERT-base HC", "CoLA"): ours, ("BERT-base", "CoLA"): theirs})
-    workspace = Workspace.open(Path("repro"), Plan({"job": Job("job", ("list",))}))
-    rows, claims = ["BERT-base", "BERT-base HC"], [("BERT-base HC", "BERT-base", "CoLA")]
-    (claim,) = assemble(workspace, "tn-table3", "mini", TN_TABLE3, rows, ["CoLA"], measured, claims, []).claims
-    assert claim.verdict == "not comparable" and "no spread" in claim.reason
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def _numbered(parts: Sequence[SubstitutionScorer | Detector]) -> dict[str, str]:
 
 
 def _min_credit(credit: Tensor, parts: Sequence[Detector], gold: Tensor, tokens: Tensor, batch: MaskedRows) -> Tensor:
-    """Take the minimum of credit and that of further parts, which see gold where the credit is already 0."""
+    """Return the minimum of ``credit`` and the credit of further parts, which are given gold where it is already 0."""
     for part in parts:
         left = torch.where(credit > 0, tokens, gold)
         credit = torch.minimum(credit, part.credit(gold, left, batch))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.results.reproduction import ROWS, TABLE, ReproducedTable, load_table
-from trueneg.evaluation.results.store import check_predictions, load_result
+from trueneg.evaluation.results.store import check_result
 from trueneg.recipes.plan import JOBS, JoinedFolder, Workspace
 
 JUDGED_BY_FIGURES = ("corrections", "tn-table2", "cline-table3", "cline-table7")
@@ -66,10 +66,7 @@ def _check_results(other: JoinedFolder, job: str, *, is_last: bool) -> None:
             f"same trueneg reproduce there once more"
         )
     for path in results.values():
-        try:
-            check_predictions(path, load_result(path))
-        except TaskError as error:
-            raise TaskError(f"--join {other.folder}: {error}, or copy the whole folder with its {ROWS}/") from error
+        check_result(path, f", or copy the whole folder with its {ROWS}/", f"--join {other.folder}: ")
 
 
 def _differs(workspace: Workspace, name: str, table: ReproducedTable) -> str:

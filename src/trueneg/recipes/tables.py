@@ -15,13 +15,7 @@ from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.reproduction import ROWS, Cell, Claim, ReproducedTable, judge
 from trueneg.evaluation.results.split_pairs import Compared
-from trueneg.evaluation.results.store import (
-    check_predictions,
-    find_results,
-    load_predictions,
-    load_result,
-    predictions_path,
-)
+from trueneg.evaluation.results.store import check_result, find_results, load_predictions, predictions_path
 from trueneg.evaluation.results.summary import Runs, read_runs
 from trueneg.evaluation.statistics.intervals import Interval, t_interval, t_test
 from trueneg.evaluation.statistics.significance import holm
@@ -337,7 +331,8 @@ def _no_reader(row: str, runs: Runs, column: Column) -> str:
         return ""
     of_column = [results for (task, split), results in runs.items() if column.has(task, split)]
     metrics = [result.metrics for results in of_column for _, result in results.values()]
-    found = [100 * one.get("exact_match_before", one.get("exact_match", 1.0)) for one in metrics]
+    names = ("exact_match", "exact_match_before")
+    found = [100 * one[name] for one in metrics for name in names if name in one]
     if not found or (mean := sum(found) / len(found)) >= SLIDING_WINDOW:
         return ""
     return (
@@ -438,10 +433,7 @@ def _results_of(workspace: Workspace, job: str, part: str = "") -> dict[str, Pat
     if not found:
         raise TaskError(f"'{out}' has no results with their predictions, and '{job}' left some: {again}")
     for path in found.values():
-        try:
-            check_predictions(path, load_result(path))
-        except TaskError as error:
-            raise TaskError(f"{error}; {again}") from error
+        check_result(path, f"; {again}")
     return {
         str(place.parents[2] / part / Path(*place.parts[-2:]) if part else place): path for place, path in found.items()
     }

@@ -149,6 +149,18 @@ def check_predictions(path: Path, result: Result) -> None:
         raise TaskError(f"'{predictions}' has {num:,}, and '{path.name}' is of {result.num_examples:,}: {REMEDY}")
 
 
+def check_result(path: Path, remedy: str, prefix: str = "") -> None:
+    """Check that a result file and its predictions are whole.
+
+    Raises:
+        TaskError: naming what is damaged or missing, after a prefix and with a further remedy.
+    """
+    try:
+        check_predictions(path, load_result(path))
+    except TaskError as error:
+        raise TaskError(f"{prefix}{error}{remedy}") from error
+
+
 def load_predictions(result: Path) -> list[dict[str, Any]]:
     """Read the predictions behind a result file.
 
