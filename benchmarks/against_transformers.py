@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 from transformers import BertForMaskedLM, ElectraForMaskedLM, ElectraForPreTraining, PreTrainedTokenizerFast
 
+from trueneg.arithmetic import matrix_rate
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset as find_preset
@@ -39,7 +40,6 @@ from trueneg.runs.bench import Benchmark, take_turns
 from trueneg.runs.pretraining import build
 from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
-from trueneg.training.speed import matrix_rate
 from trueneg.training.step import Run, train_step
 
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")

@@ -22,6 +22,7 @@ ORDER = [
     "registry",
     "config",
     "hardware",
+    "arithmetic",
     "tokenizer",
     "lexicon",
     "corpus",

@@ -21,6 +21,8 @@ from trueneg.errors import ConfigError, ModelError
 from trueneg.models import reading as module
 from trueneg.models.reading import Span, SpanReader, TextEncoder
 
+CPU = torch.device("cpu")
+
 TOLERANCE = 0.03
 """Of bfloat16, relative to vectors of length 1."""
 
@@ -92,17 +94,17 @@ def test_what_a_text_is_batched_with_does_not_matter(bert: str, order: list[int]
     encoder = TextEncoder(bert)
     alone = np.concatenate([encoder.vectors([where]) for where in SPANS])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TOKENS_A_BATCH", budget)
+        patch.setattr(module, "_TOKENS_AT_ONCE", budget)
         together = encoder.vectors([SPANS[number] for number in order])
     for number, found in zip(order, together, strict=True):
         assert_near(found, alone[number])
 
 
 def test_batches_hold_every_span_once_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOKENS_A_BATCH", 40)
+    monkeypatch.setattr(module, "_TOKENS_AT_ONCE", 40)
     reader = SpanReader(wordpiece(), 64)
     spans = [span(text, text.split()[-1]) for text in TEXT for _ in range(3)]
-    batches = list(reader.batches(spans))
+    batches = list(reader.batches(spans, CPU))
     assert sorted(number for chosen, _ in batches for number in chosen.tolist()) == list(range(len(spans)))
     assert all(read.input_ids.numel() <= 40 or len(chosen) == 1 for chosen, read in batches) and len(batches) > 2
     for _, read in batches:
@@ -121,7 +123,7 @@ def test_a_words_pieces_are_those_that_have_a_character_of_it(kind: str, text: s
     reader, encoded = SpanReader(tokenizer, 64), tokenizer(text)
     for start in range(len(text)):
         for end in range(start + 1, len(text) + 1):
-            ((_, read),) = reader.batches([(text, start, end)])
+            ((_, read),) = reader.batches([(text, start, end)], CPU)
             wanted = {token for at in range(start, end) if (token := encoded.char_to_token(at)) is not None}
             found = set(read.is_word[0].nonzero().flatten().tolist())
             # Several tokens may share a character, of which ``char_to_token`` tells one.
@@ -157,8 +159,8 @@ def test_a_text_is_cut_around_its_word(kind: str, seed: int, window: int, num_od
     if window >= 24:  # as much as there is room for, but for a word at each edge
         assert num_tokens >= window - 12
     assert reader.cut((text, begin, end)) == (text, begin, end)
-    ((_, cut),) = reader.batches([whole])
-    ((_, direct),) = reader.batches([(text, begin, end)])
+    ((_, cut),) = reader.batches([whole], CPU)
+    ((_, direct),) = reader.batches([(text, begin, end)], CPU)
     assert torch.equal(cut.input_ids, direct.input_ids) and torch.equal(cut.is_word, direct.is_word)
     assert cut.input_ids.shape[1] <= window
 

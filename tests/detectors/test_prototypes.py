@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from trueneg.detectors.scorers.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.arrays import ArrayFile
-from trueneg.models.reading import TextEncoder
+from trueneg.models.reading import WINDOW, TextEncoder
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
@@ -56,10 +57,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return make_corpus(tmp_path_factory.mktemp("wordpiece"), wordpiece())
 
 
-def make_corpus(folder: Path, tokenizer: object) -> Corpus:
+def make_corpus(folder: Path, tokenizer: object, times: int = 1) -> Corpus:
     save_tokenizer(tokenizer, folder / "tok")  # type: ignore[arg-type]
     text = folder / "text.txt"
-    text.write_text("\n\n".join(" ".join(TEXT[first:] + TEXT[:first]) for first in range(len(TEXT))))
+    text.write_text("\n\n".join(" ".join((TEXT[first:] + TEXT[:first]) * times) for first in range(len(TEXT))))
     build_corpus([str(text)], folder / "tok", folder / "corpus")
     return Corpus.open(folder / "corpus")
 
@@ -358,6 +359,19 @@ def test_the_annotator_lists_what_the_scorer_accepts(kind: str, file: str, corpu
                 assert given == pytest.approx(expected, abs=0.03)
 
 
+def test_a_long_row_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not word by word, as it would be if its text were longer than the window."""
+    corpus, length = make_corpus(tmp_path, wordpiece(), times=4), WINDOW + 20
+    encoder = save_checkpoint("bert", wordpiece(), tmp_path / "encoder", max_position_embeddings=2 * WINDOW)
+    learn_prototypes(encoder, corpus, layer=1, length=length, min_count=2).save(tmp_path / "p.safetensors")
+    spec = f"prototypes:{tmp_path / 'p.safetensors'}@0.4"
+    annotator = make_annotator(spec, load_tokenizer(corpus.path / "tokenizer"), RESOURCES)
+    monkeypatch.setattr(TextEncoder, "vectors", lambda *_: pytest.fail("a word was read by itself"))
+    batch = RowIndex(corpus, length).read(np.arange(1))
+    assert batch.input_ids.shape[1] > WINDOW and not batch.is_special[0, WINDOW]
+    assert len(listed(annotator(batch))) > 20
+
+
 def test_a_filter_keeps_what_the_scorer_accepts(file: str, corpus: Corpus) -> None:
     """Vetoes and verification: what lists, and what looks at each pair."""
     tokenizer = load_tokenizer(corpus.path / "tokenizer")
@@ -414,35 +428,48 @@ def test_an_annotated_corpus_credits_as_the_detector_does(file: str, corpus: Cor
     assert num_accepted > 5
 
 
-def test_annotating_lists_what_the_search_among_all_tokens_lists() -> None:
-    """Where a word was read, the accepted tokens with a prototype; elsewhere nothing."""
+@pytest.mark.parametrize("top", [4, 40])
+def test_annotating_lists_what_the_search_among_all_tokens_lists(top: int) -> None:
+    """Where a word was read, the accepted tokens with a prototype, best first; elsewhere nothing."""
     generator = torch.Generator().manual_seed(0)
     table = torch.nn.functional.normalize(torch.randn(40, 8, generator=generator), dim=-1)
     table[::3] = 0.0
-    vectors = torch.nn.functional.normalize(torch.randn(30, 8, generator=generator), dim=-1)
-    vectors[::4] = 0.0
-    own = torch.arange(30).unsqueeze(-1) + 5
-    kinds = torch.zeros(40, dtype=torch.int64)
+    vectors = torch.nn.functional.normalize(torch.randn(3, 10, 8, generator=generator), dim=-1)
+    vectors[:, ::4] = 0.0
+    gold = torch.arange(30).view(3, 10) + 5
+    batch: Any = SimpleNamespace(gold=gold, is_whole_word=torch.ones(gold.shape, dtype=torch.bool))
 
-    def listed(top: int, search: str) -> list[dict[int, float]]:
-        detector = PrototypeDetector(Unread(), table, kinds, 0.3, top, annotates=search == "_nearest_of_words")
-        cosines, tokens = getattr(detector, search)(vectors, own)
-        assert cosines.shape == tokens.shape == (30, top)
-        rows = zip(cosines.tolist(), tokens.tolist(), strict=True)
-        return [{t: round(c, 5) for c, t in zip(*row, strict=True) if c >= 0.3} for row in rows]
+    def listed(annotates: bool) -> list[list[tuple[int, float]]]:
+        kinds = torch.zeros(40, dtype=torch.int64)
+        detector = PrototypeDetector(Given(vectors), table, kinds, 0.3, top, annotates=annotates)
+        credit, tokens, acceptance = detector.propose(gold, gold, batch)
+        assert credit.shape == gold.shape and tokens.shape == acceptance.shape and tokens.shape[-1] <= top
+        slots = zip(tokens.flatten(0, 1).tolist(), acceptance.flatten(0, 1).tolist(), strict=True)
+        return [[(t, round(c, 5)) for t, c in zip(*slot, strict=True) if c > 0] for slot in slots]
 
-    for top in (4, 40):
-        found = listed(top, "_nearest_of_words")
-        assert found == listed(top, "_nearest")
-        assert sum(map(len, found)) > 30 and not any(found[::4])
-        assert not any(int(token) in row for token, row in zip(own, found, strict=True))
+    found = listed(annotates=True)
+    assert found == listed(annotates=False)
+    assert sum(map(len, found)) > 30 and max(map(len, found)) == (top if top == 4 else 11)
+    assert not any(found[row * 10 + slot] for row in range(3) for slot in range(0, 10, 4))
+    assert not any(own == token for own, slot in zip(gold.flatten().tolist(), found, strict=True) for token, _ in slot)
 
 
-class Unread:
-    """A reader that is never asked."""
+def test_nothing_is_listed_where_nothing_is_accepted() -> None:
+    gold = torch.zeros(2, 3, dtype=torch.int64)
+    batch: Any = SimpleNamespace(gold=gold, is_whole_word=torch.ones(2, 3, dtype=torch.bool))
+    reader, kinds = Given(torch.zeros(2, 3, 8)), torch.zeros(40, dtype=torch.int64)
+    found = PrototypeDetector(reader, torch.ones(40, 8), kinds, annotates=True).propose(gold, gold, batch)
+    assert not found.acceptance.any()
+
+
+class Given:
+    """A reader that returns the vectors it was made with."""
+
+    def __init__(self, vectors: torch.Tensor) -> None:
+        self._vectors = vectors
 
     def __call__(self, batch: MaskedRows) -> torch.Tensor:
-        raise AssertionError("not read here")
+        return self._vectors
 
     def digest(self) -> str:
         return ""

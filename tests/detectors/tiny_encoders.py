@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,9 +71,9 @@ def _fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     return wrapped(tokenizer)
 
 
-def save_checkpoint(architecture: str, tokenizer: PreTrainedTokenizerFast, folder: Path) -> str:
+def save_checkpoint(architecture: str, tokenizer: PreTrainedTokenizerFast, folder: Path, **changes: Any) -> str:
     """A Hugging Face folder with random weights, which differ from word to word and from place to place."""
-    model = tiny.make_hf_masked_lm(architecture, vocab_size=len(tokenizer), initializer_range=0.3).eval()
+    model = tiny.make_hf_masked_lm(architecture, vocab_size=len(tokenizer), initializer_range=0.3, **changes).eval()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(str(folder))
     return str(folder)

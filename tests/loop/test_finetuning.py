@@ -110,12 +110,12 @@ def test_the_precision_is_the_devices_unless_it_is_said(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trueneg.training.precision.has_bfloat16", lambda device: is_native)
+    monkeypatch.setattr("trueneg.training.precision.is_bfloat16_faster", lambda device: is_native)
     assert configure_finetuning(configure().start_from, "glue/sst2").train.precision == "auto"
     config = configure(*settings, "train.precision=auto", "epochs=0.2")
     done = finetune(config, tmp_path, quiet=True)
     assert precision_of(done) == precision
-    monkeypatch.setattr("trueneg.training.precision.has_bfloat16", lambda device: not is_native)
+    monkeypatch.setattr("trueneg.training.precision.is_bfloat16_faster", lambda device: not is_native)
     again = finetune(config, tmp_path, quiet=True)
     assert (again.reason, precision_of(again)) == ("finished", precision), "on another machine, nothing is done again"
 

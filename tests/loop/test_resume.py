@@ -155,12 +155,12 @@ def test_a_run_keeps_the_precision_that_auto_chose(
 ) -> None:
     config = config_of("mlm", "train.steps=4", "train.precision=auto", "train.save_every=2")
     short = config_of("mlm", "train.steps=4", "train.precision=auto", "train.max_minutes=1e-9")
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: True)
     pretrain(short, tmp_path / "run")
-    assert "precision: bf16, native on this CPU (train.precision=auto)" in capsys.readouterr().err
+    assert "precision: bf16, which is faster than float32 on this CPU (train.precision=auto)" in capsys.readouterr().err
     assert json.loads((tmp_path / "run" / "config.json").read_text())["train"]["precision"] == "bf16"
     # Another machine goes on with what the run began with.
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: False)
+    monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: False)
     pretrain(config, tmp_path / "run", resume=True)
     assert "precision: bf16, as the run began" in capsys.readouterr().err
     pretrain(config_of("mlm", "train.steps=4", "train.precision=bf16"), tmp_path / "whole", quiet=True)

@@ -13,41 +13,29 @@ from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.errors import ConfigError
 from trueneg.training import precision
-from trueneg.training.precision import has_bfloat16, resolve_precision, resolve_run_precision
+from trueneg.training.precision import resolve_precision, resolve_run_precision
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 AUTO = replace(PretrainConfig(), train=TrainConfig(precision="auto"))
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "is_native"),
-    [
-        ({"avx512_bf16": True}, True),
-        ({"amx_bf16": True}, True),
-        ({"avx512_bf16": False, "avx2": True}, False),
-        ({}, None),
-    ],
-)
-def test_a_cpu_has_what_torch_says(
-    capabilities: dict[str, bool], is_native: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    assert has_bfloat16(CPU) is is_native
-    settled = resolve_precision(AUTO.train, CPU).precision
-    assert settled == ("bf16" if is_native else "fp32")
+@pytest.mark.parametrize(("is_faster", "chosen"), [(True, "bf16"), (False, "fp32"), (None, "fp32")])
+def test_a_cpu_trains_in_what_is_faster(is_faster: bool | None, chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: is_faster)
+    assert resolve_precision(AUTO.train, CPU).precision == chosen
 
 
 def test_a_torch_that_cannot_tell_trains_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     config, note = resolve_run_precision(AUTO, CPU, Path("nowhere"))
     assert config.train.precision == "fp32"
-    assert note == "precision: fp32, since bfloat16 is not known to be native on this CPU (train.precision=auto)"
+    assert note == "precision: fp32, since bfloat16 is not known to be faster on this CPU (train.precision=auto)"
 
 
 @pytest.mark.parametrize("wanted", ["fp32", "bf16"])
 @pytest.mark.parametrize("is_native", [True, False])
 def test_what_is_asked_for_stays(wanted: str, is_native: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: is_native)
+    monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: is_native)
     (tmp_path / "config.json").write_text(json.dumps({"train": {"precision": "fp32"}}))
     asked = replace(AUTO, train=TrainConfig(precision=wanted))  # type: ignore[arg-type]
     assert resolve_run_precision(asked, CPU, tmp_path) == (asked, "")
@@ -64,7 +52,7 @@ def test_an_old_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_does_not_train_in_half_precision_trains_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: True)
     config, note = resolve_run_precision(AUTO, CPU, Path("nowhere"), refused={"bf16"})
     assert config.train.precision == "fp32"
     assert note == "precision: fp32, since what is trained does not work in bf16 (train.precision=auto)"
@@ -73,7 +61,7 @@ def test_what_does_not_train_in_half_precision_trains_in_float32(monkeypatch: py
 
 @pytest.mark.parametrize("began", ["fp32", "bf16"])
 def test_a_run_goes_on_as_it_began(began: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: began == "fp32")  # the other one, were it new
+    monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: began == "fp32")  # the other one, were it new
     (tmp_path / "config.json").write_text(json.dumps({"train": {"precision": began}}))
     config, note = resolve_run_precision(AUTO, CPU, tmp_path)
     assert config.train.precision == began and note == f"precision: {began}, as the run began"
@@ -82,7 +70,7 @@ def test_a_run_goes_on_as_it_began(began: str, tmp_path: Path, monkeypatch: pyte
 def test_a_configuration_that_left_it_open_leaves_it_to_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: True)
     (tmp_path / "config.json").write_text('{"train": {"precision": "auto"}}')
     assert resolve_run_precision(AUTO, CPU, tmp_path)[0].train.precision == "bf16"
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from trueneg.arithmetic import matrix_rate
 from trueneg.config.devices import GPUS, find_gpu
-from trueneg.training import speed
-from trueneg.training.speed import Peak, Waiting, Workload, matrix_rate, peak_of
+from trueneg.training.speed import Peak, Waiting, Workload, peak_of
 
 
 @pytest.mark.parametrize(
@@ -54,17 +53,6 @@ def test_a_peak_is_the_data_sheets_or_measured_or_left_out(monkeypatch: pytest.M
     measured = peak_of(torch.device("cpu"), "fp32")
     assert measured.flops == matrix_rate(torch.device("cpu"), "fp32") > 1e8
     assert "measured on this CPU" in str(measured)
-
-
-def test_the_rate_of_matrix_products_is_that_of_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = iter([0, 9, 10, 10.5, 20, 20.25, 30, 31])  # the first product counts for nothing
-    clock = SimpleNamespace(perf_counter=lambda: next(readings), process_time=lambda: next(readings))
-    monkeypatch.setattr(speed, "time", clock)
-    monkeypatch.setattr(speed, "_MOST_TURNS", 3)
-    monkeypatch.setattr(speed, "_LEAST_SECONDS", 100)
-    matrix_rate.cache_clear()
-    assert matrix_rate(torch.device("cpu"), "fp32") == 2 * 1024**3 / 0.25
-    matrix_rate.cache_clear()
 
 
 def test_mfu_is_the_share_of_all_devices() -> None:

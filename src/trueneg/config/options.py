@@ -215,7 +215,7 @@ class TrainConfig:
     """Seed of all randomness."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "fp32"
     """Full float32, or autocast to bfloat16 or float16 with weights in float32. With ``fp16`` the loss is scaled and
-    steps whose gradient overflows are skipped. ``auto``: ``bf16`` where the device computes it in hardware, else
+    steps whose gradient overflows are skipped. ``auto``: ``bf16`` where the device computes faster in it, else
     ``fp16`` on a GPU (``cuda``, ``xpu``), else ``fp32``: the run's configuration records the choice."""
     compile: Literal["auto", True, False] = option("auto", resume="free")
     """Compile the step with ``torch.compile``: a minute or more at the start, then faster. ``auto`` compiles only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -68,7 +69,7 @@ class PrototypeDetector(Detector):
         super().__init__()
         self.vectors = reader
         self.annotates = annotates
-        self._listed: Tensor | None = None
+        self._known: tuple[Tensor, Tensor] | None = None
         self.threshold = threshold
         self.top = top
         self.provenance = {**(provenance or {}), "threshold": str(threshold)}
@@ -91,11 +92,10 @@ class PrototypeDetector(Detector):
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
         """List the tokens nearest to gold's vector."""
         vectors = self.vectors(batch)
-        own = gold.clamp(max=len(self._table) - 1).unsqueeze(-1)
-        search = self._nearest_of_words if self.annotates else self._nearest
-        places = zip(vectors.flatten(0, 1).split(_AT_ONCE), own.flatten(0, 1).split(_AT_ONCE), strict=True)
-        found = [search(part, tokens) for part, tokens in places]
-        cosines, tokens = (torch.cat(part).unflatten(0, gold.shape) for part in zip(*found, strict=True))
+        own = gold.clamp(max=len(self._table) - 1)
+        search = self._accepted if self.annotates else self._nearest
+        found = search(vectors.flatten(0, 1), own.flatten())
+        cosines, tokens = (part.unflatten(0, gold.shape) for part in found)
         acceptance = credit_of(cosines, self.threshold) * self._is_alike(batch, tokens)
         return Proposals(self._credit(vectors, batch, predicted), tokens, acceptance)
 
@@ -104,27 +104,39 @@ class PrototypeDetector(Detector):
         return self.vectors.digest()
 
     def _nearest(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and tokens of the nearest prototypes, excluding gold's own, for unit vectors ``[n, hidden]``."""
+        """Cosines and tokens of the ``top`` nearest prototypes but gold's own, for unit vectors ``[n, hidden]``."""
+        found = [self._nearest_of(*part) for part in zip(vectors.split(_AT_ONCE), own.split(_AT_ONCE), strict=True)]
+        cosines, tokens = (torch.cat(part) for part in zip(*found, strict=True))
+        return cosines, tokens
+
+    def _nearest_of(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         with torch.autocast(vectors.device.type, enabled=False):
-            cosines = (vectors @ self._table.T).scatter(1, own, -1.0)
+            cosines = (vectors @ self._table.T).scatter(1, own.unsqueeze(-1), -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
         return nearest.values, nearest.indices
 
-    def _nearest_of_words(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """The same for words that were read and tokens that have a prototype; all other entries have cosine 0."""
-        num = min(self.top, len(self._table))
-        cosines, tokens = vectors.new_zeros(len(vectors), num), own.expand(-1, num).clone()
-        if self._listed is None or self._listed.device != vectors.device:
-            self._listed = self._table.any(-1).nonzero().squeeze(-1)
-        is_read, listed = vectors.any(-1), self._listed
-        if not len(listed) or not is_read.any():
-            return cosines, tokens
-        with torch.autocast(vectors.device.type, enabled=False):
-            found = vectors[is_read] @ self._table[listed].T
-        nearest = found.masked_fill_(own[is_read] == listed, -1.0).topk(min(num, len(listed)))
-        cosines[is_read, : len(listed)] = nearest.values
-        tokens[is_read, : len(listed)] = listed[nearest.indices]
-        return cosines, tokens
+    def _accepted(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for those that are accepted: as wide as the longest list, with cosine 0 and gold at unused entries.
+
+        Few prototypes reach the threshold, so these are gathered and not all of them sorted. Zero vectors, of words
+        that were not read, have none.
+        """
+        listed, table = self._with_prototype()
+        found = []
+        for slots in vectors.any(-1).nonzero().squeeze(-1).split(_AT_ONCE):
+            with torch.autocast(vectors.device.type, enabled=False):
+                cosines = vectors[slots] @ table.T
+            slot, column = (cosines >= self.threshold).nonzero(as_tuple=True)
+            found.append((slots[slot], listed[column], cosines[slot, column]))
+        slot, tokens, cosines = (torch.cat(part) for part in zip(*found, strict=True))
+        return _listed(slot, tokens, cosines, own, self.top)
+
+    def _with_prototype(self) -> tuple[Tensor, Tensor]:
+        """The tokens that have a prototype, int64 ``[n]``, and these prototypes, ``[n, hidden]``."""
+        if self._known is None or self._known[0].device != self._table.device:
+            tokens = self._table.any(-1).nonzero().squeeze(-1)
+            self._known = tokens, self._table[tokens]
+        return self._known
 
     def _credit(self, vectors: Tensor, batch: MaskedRows, tokens: Tensor) -> Tensor:
         chosen = tokens.reshape(*batch.gold.shape, -1)
@@ -134,6 +146,29 @@ class PrototypeDetector(Detector):
 
     def _is_alike(self, batch: MaskedRows, tokens: Tensor) -> Tensor:
         return are_alike(self._kinds, batch.gold.unsqueeze(-1), tokens) & batch.is_whole_word.unsqueeze(-1)
+
+
+def _listed(slot: Tensor, tokens: Tensor, cosines: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor]:
+    """Lists of cosines and tokens, best first, ``[slots, n]``, from pairs of a slot and a token, in order of slots.
+
+    Args:
+        slot: Slot of each pair, ascending.
+        tokens: Token of each pair; gold itself is left out.
+        cosines: Cosine of each pair.
+        own: Gold of each slot, which fills unused entries.
+        top: The maximum ``n``.
+    """
+    is_other = tokens != own[slot]
+    slot, tokens, cosines = slot[is_other], tokens[is_other], cosines[is_other]
+    order = cosines.argsort(descending=True, stable=True)
+    order = order[slot[order].argsort(stable=True)]
+    counts = torch.bincount(slot, minlength=len(own))
+    rank = torch.arange(len(slot), device=slot.device) - (counts.cumsum(0) - counts)[slot]
+    width = min(top, int(counts.max()))
+    order, slot, rank = order[rank < width], slot[rank < width], rank[rank < width]
+    by_slot = cosines.new_zeros(len(own), width), own.unsqueeze(-1).repeat(1, width)
+    by_slot[0][slot, rank], by_slot[1][slot, rank] = cosines[order], tokens[order]
+    return by_slot
 
 
 class DeviceRowReader:
@@ -248,7 +283,8 @@ def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> PrototypeDetector:
     """Make ``prototypes:FILE[top=8]@0.6``; rows are read as text in annotation and if the tokenizers differ."""
-    encoder, prototypes = load_pair(leaf, resources.device)
+    # As text, a row may have more tokens than it has; of a text beyond the window each word would be read by itself.
+    encoder, prototypes = load_pair(leaf, resources.device, window=sys.maxsize)
     kinds = substitution_kinds(surfaces(tokenizer))
     reader: Reader
     if resources.annotates or fingerprint(encoder.tokenizer) != fingerprint(tokenizer):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
+from trueneg.arithmetic import reading_autocast
 from trueneg.errors import ConfigError, ModelError
 from trueneg.models.backbone import max_length
 from trueneg.models.export import save_hugging_face
@@ -31,7 +32,10 @@ Span = tuple[str, int, int]
 Places = Sequence[tuple[int, int]]
 """Starts and ends of words, in characters."""
 
-TOKENS_A_BATCH = 8192
+WINDOW = 128
+"""Default maximum number of tokens of a text."""
+
+_TOKENS_AT_ONCE, _TOKENS_A_THREAD = 8192, 1024
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ class SpanReader:
         if self._room < 1:
             raise ConfigError(f"a window of {window} tokens has no room for a word: give a wider one")
 
-    def batches(self, spans: Sequence[Span]) -> Iterator[tuple[NDArray[np.int64], EncodedSpans]]:
-        """Yield batches of spans of similar length, each after the numbers of its spans."""
+    def batches(self, spans: Sequence[Span], device: torch.device) -> Iterator[tuple[NDArray[np.int64], EncodedSpans]]:
+        """Yield batches of spans of similar length for a device, each after the numbers of its spans."""
         if not spans:
             return
         spans = list(spans)
@@ -84,7 +88,7 @@ class SpanReader:
             ids[number], offsets[number] = row[: self.window], places[: self.window]
         lengths = np.array([len(row) for row in ids])
         order = np.argsort(lengths, kind="stable")
-        for chosen in by_budget(order, lengths):
+        for chosen in by_budget(order, lengths, device):
             input_ids, attention_mask = padded([ids[number] for number in chosen], self.tokenizer)
             is_word = torch.zeros_like(input_ids, dtype=torch.bool)
             for line, number in enumerate(chosen.tolist()):
@@ -139,7 +143,7 @@ class TextEncoder:
         source: str,
         layers: Sequence[int] | Literal["all"] = (),
         pooling: Literal["mean", "first"] = "mean",
-        window: int = 128,
+        window: int = WINDOW,
         center: bool = True,
         device: str = "cpu",
     ) -> None:
@@ -179,12 +183,12 @@ class TextEncoder:
     def vectors(self, spans: Sequence[Span]) -> NDArray[np.float32]:
         """One vector per word and layer, float32 ``[n, layers, hidden]``; zeros for a word without tokens.
 
-        Computed in bfloat16, so the other texts of a batch affect the third digit.
+        Computed in ``reading_dtype``; in bfloat16, the other texts of a batch affect the third digit.
         """
         device = self.model.device
         found = np.zeros((len(spans), len(self.layers), self.model.config.hidden_size), np.float32)
-        for chosen, read in self.reader.batches(spans):
-            with torch.autocast(device.type, torch.bfloat16):
+        for chosen, read in self.reader.batches(spans, device):
+            with reading_autocast(device):
                 states = hidden_states(self.model, read.input_ids, read.attention_mask)
             weights = self.weights(read).to(device)
             vectors = [weighted_sum(states[layer].float(), weights) for layer in self.layers]
@@ -241,7 +245,7 @@ class WholeTextReader:
             found[first[number] : first[number + 1]] = self.encoder.vectors(spans)[:, 0]
         order = np.argsort(lengths, kind="stable")
         order = order[lengths[order] <= self.encoder.reader.window]
-        for batch in by_budget(order, lengths):
+        for batch in by_budget(order, lengths, self.encoder.model.device):
             chosen = batch.tolist()
             pieces = [_pieces(offsets[number], words[number]) for number in chosen]
             places = np.concatenate([np.arange(first[number], first[number + 1]) for number in chosen])
@@ -257,7 +261,7 @@ class WholeTextReader:
         """Vectors of a batch's words; ``pieces`` of a text are as ``_pieces`` returns them."""
         encoder, device = self.encoder, self.encoder.model.device
         input_ids, mask = padded(ids, encoder.tokenizer)
-        with torch.autocast(device.type, torch.bfloat16):
+        with reading_autocast(device):
             states = hidden_states(encoder.model, input_ids, mask)[encoder.layers[0]].float()
         shift = np.cumsum([0, *num_words[:-1]])
         table = np.concatenate(
@@ -297,14 +301,21 @@ def _cut_to(room: int, span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
     return text[begin:finish], start - begin, min(end, finish) - begin
 
 
-def by_budget(order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Split indices in order of ascending length into batches of at most ``TOKENS_A_BATCH`` tokens with padding."""
-    start = 0
+def by_budget(
+    order: NDArray[np.int64], lengths: NDArray[np.int64], device: torch.device
+) -> Iterator[NDArray[np.int64]]:
+    """Split indices in order of ascending length into batches of as many tokens, with padding, as suit a device."""
+    start, budget = 0, _tokens_at_once(device)
     while start < len(order):
         sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)
-        stop = start + max(1, int(np.searchsorted(sizes, TOKENS_A_BATCH, side="right")))
+        stop = start + max(1, int(np.searchsorted(sizes, budget, side="right")))
         yield order[start:stop]
         start = stop
+
+
+def _tokens_at_once(device: torch.device) -> int:
+    """Number of tokens of a batch: on a CPU so few that the states of a layer stay in its caches."""
+    return min(_TOKENS_AT_ONCE, _TOKENS_A_THREAD * torch.get_num_threads()) if device.type == "cpu" else _TOKENS_AT_ONCE
 
 
 def padded(ids: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerFast) -> tuple[Tensor, Tensor]:

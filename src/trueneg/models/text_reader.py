@@ -95,7 +95,7 @@ class TextReader:
             texts_each: How many texts of at most its length each of them represents.
         """
         lengths = np.array([len(row) for row in ids], dtype=np.int64)
-        yield from by_budget(np.argsort(lengths, kind="stable"), lengths * texts_each)
+        yield from by_budget(np.argsort(lengths, kind="stable"), lengths * texts_each, self.model.device)
 
     def vectors(
         self,

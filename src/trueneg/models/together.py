@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from trueneg.arithmetic import reading_dtype
 from trueneg.errors import ModelError
 from trueneg.models.backbone import first_position, max_length, pair_mask
 from trueneg.models.reading import Span, TextEncoder, by_budget
@@ -74,7 +75,7 @@ def substitute_vectors(
     shape = len(encoder.layers), int(encoder.model.config.hidden_size)
     found = [np.zeros((1 + len(words), *shape), np.float32) for words in substitutes]
     for batch in row_batches(encoder, spans, substitutes):
-        for row, read in zip(batch, read_rows(encoder, batch, torch.bfloat16), strict=True):
+        for row, read in zip(batch, read_rows(encoder, batch, reading_dtype(encoder.model.device)), strict=True):
             vectors = read.cpu().numpy()
             found[row.number][0] = vectors[0]
             found[row.number][1 + row.first : row.first + len(vectors)] = vectors[1:]
@@ -86,8 +87,8 @@ def row_batches(
     encoder: TextEncoder, spans: Sequence[Span], substitutes: Sequence[Sequence[str]]
 ) -> Iterator[list[Row]]:
     """Yield batches of rows of similar length; a word with many substitutes has several rows."""
-    parts = list(_parts(encoder, spans, substitutes))
-    for chosen, read in encoder.reader.batches([spans[number] for number, _, _ in parts]):
+    parts, device = list(_parts(encoder, spans, substitutes)), encoder.model.device
+    for chosen, read in encoder.reader.batches([spans[number] for number, _, _ in parts], device):
         texts = read.attention_mask.sum(1).tolist()
         rows = [
             Row(number, first, read.input_ids[line, :length].tolist(), read.is_word[line, :length], pieces)
@@ -96,7 +97,7 @@ def row_batches(
             )
         ]
         lengths = np.array([row.length for row in rows])
-        for lines in by_budget(np.argsort(lengths, kind="stable"), lengths):
+        for lines in by_budget(np.argsort(lengths, kind="stable"), lengths, device):
             yield [rows[line] for line in lines.tolist()]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from trueneg.arithmetic import clock_of, matrix_rate
 from trueneg.config.codec import override
 from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
@@ -21,7 +22,7 @@ from trueneg.errors import ConfigError, TruenegError, unknown_name
 from trueneg.hardware import name_of, peak_memory, synchronize
 from trueneg.runs.bottleneck import WORTH, Bottleneck, Measured, bottlenecks
 from trueneg.training.precision import resolve_precision
-from trueneg.training.speed import clock_of, matrix_rate, peak_of
+from trueneg.training.speed import peak_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

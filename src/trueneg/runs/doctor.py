@@ -139,19 +139,22 @@ def _accelerator() -> Finding:
 
 
 def _bfloat16() -> Finding:
-    """Whether bfloat16 is done in hardware; emulated, it is slower than float32."""
+    """Whether bfloat16 is faster than float32."""
     import torch
 
+    from trueneg.arithmetic import has_bfloat16, is_bfloat16_faster
     from trueneg.hardware import WITH_STREAMS, is_available
-    from trueneg.training.precision import has_bfloat16
 
     device = torch.device(next(filter(is_available, WITH_STREAMS), "cpu"))
     place = "CPU" if device.type == "cpu" else "GPU"
-    is_native = has_bfloat16(device)
-    if is_native is None:
+    is_faster = is_bfloat16_faster(device)
+    if is_faster is None:
         return Finding("bfloat16", "warn", "this torch cannot tell whether the CPU has it", "train in float32")
-    if is_native:
-        return Finding("bfloat16", "ok", f"native on this {place}")
+    if is_faster:
+        return Finding("bfloat16", "ok", f"native on this {place}, and faster than float32")
+    if has_bfloat16(device):
+        what = f"native on this {place}, but slower than float32, which train.precision=auto takes"
+        return Finding("bfloat16", "ok", what)
     remedy = "train in float32" if place == "CPU" else "train in float16, which train.precision=auto takes"
     return Finding("bfloat16", "warn", f"emulated on this {place}, slower than float32", remedy)
 

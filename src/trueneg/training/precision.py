@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import torch
 
+from trueneg.arithmetic import has_bfloat16, is_bfloat16_faster
 from trueneg.config.codec import load_config
 from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.config.options import PretrainConfig, TrainConfig
@@ -18,39 +19,23 @@ from trueneg.training.folder import CONFIG
 
 Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
 
-_FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
-
-
-def has_bfloat16(device: torch.device) -> bool | None:
-    """Whether a device supports bfloat16 in hardware; None if torch cannot tell, as for an Apple GPU.
-
-    Emulated bfloat16 is slower than float32.
-    """
-    if device.type in WITH_STREAMS:
-        return bool(getattr(torch, device.type).is_bf16_supported(including_emulation=False))
-    if device.type == "mps":
-        return None
-    # The oldest supported torch has no torch.cpu.get_capabilities.
-    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(capabilities.get(flag) for flag in _FLAGS) if capabilities else None
-
 
 def resolve_precision(config: TrainConfig, device: torch.device) -> TrainConfig:
     """Replace ``auto`` by the best precision for the device; other values stay as they are.
 
-    That is ``bf16`` where the device supports it in hardware, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of
-    which support it, else ``fp32``.
+    That is ``bf16`` where it is faster than float32, else ``fp16`` on a GPU of NVIDIA, AMD or Intel, all of which
+    support it, else ``fp32``.
 
     Raises:
         ConfigError: if ``bf16`` is requested explicitly on a GPU without it.
     """
     is_gpu = device.type in WITH_STREAMS
     if config.precision == "auto":
-        return replace(config, precision="bf16" if has_bfloat16(device) else "fp16" if is_gpu else "fp32")
+        return replace(config, precision="bf16" if is_bfloat16_faster(device) else "fp16" if is_gpu else "fp32")
     if config.precision == "bf16" and is_gpu and not has_bfloat16(device):
         raise ConfigError(
             f"train.precision=bf16: {name_of(device)} has no bfloat16: use train.precision=fp16, or auto, which takes "
-            f"bf16 where it is native"
+            f"bf16 where it is faster"
         )
     return config
 
@@ -83,7 +68,7 @@ def resolve_run_precision(
         reason = f"since what is trained does not work in {settled.precision}"
         settled = replace(settled, precision="fp32")
     elif settled.precision == "bf16":
-        reason = f"native on {place}"
+        reason = f"which is faster than float32 on {place}"
     else:
-        reason = f"since bfloat16 is not known to be native on {place}"
+        reason = f"since bfloat16 is not known to be faster on {place}"
     return replace(config, train=settled), f"precision: {settled.precision}, {reason} (train.precision=auto)"

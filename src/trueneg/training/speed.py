@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeVar
 
 import torch
 
+from trueneg.arithmetic import matrix_rate
 from trueneg.config.devices import Gpu, find_gpu
-from trueneg.hardware import HALF, name_of, synchronize
+from trueneg.hardware import name_of
 
 T = TypeVar("T")
-
-_WIDTH, _LEAST_SECONDS, _MOST_TURNS = 1024, 0.1, 10
 
 
 @dataclass(frozen=True)
@@ -58,39 +56,6 @@ def sheet_peak(gpu: Gpu, precision: str) -> Peak:
     if precision == "fp16":
         return Peak(gpu.fp16, f"the data sheet's dense fp16 of {gpu.name}")
     return Peak(0.0, f"a peak that is not known: '{gpu.name}' has no bfloat16; mfu is left out")
-
-
-@lru_cache
-def matrix_rate(device: torch.device, precision: str) -> float:
-    """Measure the operations per second of a large matrix product: the best of several runs in a tenth of a second.
-
-    Args:
-        device: Device to measure on.
-        precision: ``fp32``, ``bf16`` or ``fp16``.
-    """
-    kind = HALF.get(precision, torch.float32)
-    matrix = torch.full((_WIDTH, _WIDTH), 1 / _WIDTH, dtype=kind, device=device)
-    clock, best, spent = clock_of(device), float("inf"), 0.0
-    for turn in range(_MOST_TURNS + 1):
-        synchronize(device)
-        started = clock()
-        matrix @ matrix
-        synchronize(device)
-        seconds = clock() - started
-        if turn:  # the first one is a warm-up
-            best, spent = min(best, seconds), spent + seconds
-            if spent > _LEAST_SECONDS:
-                break
-    return 2 * _WIDTH**3 / best
-
-
-def clock_of(device: torch.device) -> Callable[[], float]:
-    """Choose a clock: processor time for one CPU thread, which other programs do not disturb, else wall-clock time.
-
-    With several threads, their waiting for each other would count as processor time.
-    """
-    is_alone = device.type == "cpu" and torch.get_num_threads() == 1
-    return time.process_time if is_alone else time.perf_counter
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ class MaskedLMCandidates:
         )
         lengths = np.array([len(ids) for ids in encoded["input_ids"]])
         device = self._model.embeddings.device
-        for chosen in by_budget(np.argsort(lengths, kind="stable"), lengths):
+        for chosen in by_budget(np.argsort(lengths, kind="stable"), lengths, device):
             ids, mask = padded([encoded["input_ids"][number] for number in chosen], self._tokenizer)
             given = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
             hidden = self._model.model.base_model(**given, return_dict=True).last_hidden_state

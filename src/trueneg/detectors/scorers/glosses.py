@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.arithmetic import reading_autocast
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
@@ -108,8 +109,8 @@ class Glosses:
         """Encode new definitions; the lexicon is finite, so all are kept."""
         new, encoder = sorted(senses - self._vectors.keys()), self.encoder
         texts = [(f"{base}: {self.wordnet.synset(p, offset).definition}", 0, len(base)) for p, offset, base in new]
-        for chosen, read in encoder.reader.batches(texts):
-            with torch.autocast(encoder.model.device.type, torch.bfloat16):
+        for chosen, read in encoder.reader.batches(texts, encoder.model.device):
+            with reading_autocast(encoder.model.device):
                 states = hidden_states(encoder.model, read.input_ids, read.attention_mask)
             weights = (encoder.weights(read), read.attention_mask / read.attention_mask.sum(1, keepdim=True))
             layers = (encoder.layers[0], -1)

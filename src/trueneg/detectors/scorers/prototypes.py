@@ -28,7 +28,7 @@ from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ModelError
 from trueneg.files.arrays import ArrayFile
 from trueneg.lexicon.vectors import vectors_digest
-from trueneg.models.reading import Span, TextEncoder, WholeTextReader, unit_vectors
+from trueneg.models.reading import WINDOW, Span, TextEncoder, WholeTextReader, unit_vectors
 from trueneg.terminal.progress import ProgressCallback, no_progress
 
 _FILE = ArrayFile("prototypes", "1", ModelError, "make it with 'trueneg detect prototypes'")
@@ -265,8 +265,13 @@ class PrototypesScorer(SubstitutionScorer):
         self.encoder.to(device)
 
 
-def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]:
+def load_pair(leaf: Leaf, device: str = "cpu", window: int = WINDOW) -> tuple[TextEncoder, Prototypes]:
     """Load the prototypes that a leaf names, and their encoder.
+
+    Args:
+        leaf: The part of a specification that names them.
+        device: Where the encoder runs.
+        window: Maximum number of tokens of a text, if the encoder has positions for them.
 
     Raises:
         ModelError: if either is missing, or they do not match.
@@ -274,7 +279,7 @@ def load_pair(leaf: Leaf, device: str = "cpu") -> tuple[TextEncoder, Prototypes]
     leaf.check(argument=True, options=("encoder", "top"), what="FILE, written by 'trueneg detect prototypes'")
     prototypes = Prototypes.load(leaf.argument)
     source = leaf.options.get("encoder", prototypes.provenance["encoder"])
-    encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), device=device)
+    encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), window=window, device=device)
     # Files of former versions do not record the encoder's weights.
     noted = prototypes.provenance.get("weights")
     is_other = noted is not None and noted != encoder.digest()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.arithmetic import reading_autocast
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.models.backbone import MaskedLanguageModel, max_length
@@ -81,10 +82,10 @@ class TeacherScorer(SubstitutionScorer):
     def _log_probabilities(self, spans: Sequence[Span]) -> Iterator[tuple[Span, NDArray[np.float32]]]:
         """Yield log probabilities at the pieces of each span's word, float32 ``[pieces, vocab]``, if it has any."""
         device = next(self.model.parameters()).device
-        for chosen, read in self.reader.batches(spans):
+        for chosen, read in self.reader.batches(spans, device):
             given = {"input_ids": read.input_ids.to(device), "attention_mask": read.attention_mask.to(device)}
             with torch.no_grad():
-                with torch.autocast(device.type, torch.bfloat16):
+                with reading_autocast(device):
                     hidden = self.model.model.base_model(**given, return_dict=True).last_hidden_state
                 # In bfloat16, a logit of 16 has a resolution of 1/8: a tenth of a likelihood ratio.
                 logits = self.model.logits(hidden[read.is_word.to(device)].float())

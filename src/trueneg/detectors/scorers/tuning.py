@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.optim.lr_scheduler import LambdaLR
 
+from trueneg.arithmetic import reading_dtype
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.models.reading import Span, SpanReader, TextEncoder
 from trueneg.models.together import Row, read_rows, row_batches
@@ -54,7 +55,7 @@ def tune(
 
     It starts from the logistic regression of ``weights``: the logit of a substitution is a weighted sum of the cosine
     at every layer and of the other features. Input embeddings are frozen, because most words are in no judgement.
-    Computed in bfloat16, as when substitutes are scored.
+    Computed in ``reading_dtype``, as when substitutes are scored.
 
     Args:
         encoder: One that has passed ``check_together``; it is not changed.
@@ -85,7 +86,7 @@ def tune(
     )
 
     def loss_of(batch: Sequence[_Lesson]) -> Tensor:
-        read = read_rows(tuned, [lesson.row for lesson in batch], torch.bfloat16)
+        read = read_rows(tuned, [lesson.row for lesson in batch], reading_dtype(device))
         cosines = [_cosines(vectors)[lesson.places] for vectors, lesson in zip(read, batch, strict=True)]
         judged = [number for lesson in batch for number in lesson.judged]
         logits = constant + torch.cat(cosines) @ of_layers + inputs[judged] @ of_others

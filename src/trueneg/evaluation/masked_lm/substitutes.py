@@ -176,7 +176,7 @@ class SubstituteWriter:
         readable = np.array([at >= 0 for _, at in rows], np.bool_)
         self.counts["not_read"] += int((~readable).sum())
         order = np.argsort(lengths, kind="stable")
-        batches = list(by_budget(order[readable[order]], lengths))
+        batches = list(by_budget(order[readable[order]], lengths, self.device))
         for chosen in counted(batches, map(len, batches), len(spans), progress):
             numbers = chosen.tolist()
             yield numbers, self._of_rows([rows[at] for at in numbers], [spans[at] for at in numbers])
