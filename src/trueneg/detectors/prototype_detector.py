@@ -127,9 +127,12 @@ class PrototypeDetector(Detector):
             with torch.autocast(vectors.device.type, enabled=False):
                 cosines = vectors[slots] @ table.T
             slot, column = (cosines >= self.threshold).nonzero(as_tuple=True)
-            found.append((slots[slot], listed[column], cosines[slot, column]))
-        slot, tokens, cosines = (torch.cat(part) for part in zip(*found, strict=True))
-        return _listed(slot, tokens, cosines, own, self.top)
+            found.append(_best(slots[slot], listed[column], cosines[slot, column], own, self.top))
+        slot, rank, tokens, best = (torch.cat(part) for part in zip(*found, strict=True))
+        width = int(rank.max()) + 1 if len(rank) else 0
+        lists = vectors.new_zeros(len(own), width), own.unsqueeze(-1).repeat(1, width)
+        lists[0][slot, rank], lists[1][slot, rank] = best, tokens
+        return lists
 
     def _with_prototype(self) -> tuple[Tensor, Tensor]:
         """The tokens that have a prototype, int64 ``[n]``, and these prototypes, ``[n, hidden]``."""
@@ -148,15 +151,17 @@ class PrototypeDetector(Detector):
         return are_alike(self._kinds, batch.gold.unsqueeze(-1), tokens) & batch.is_whole_word.unsqueeze(-1)
 
 
-def _listed(slot: Tensor, tokens: Tensor, cosines: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor]:
-    """Lists of cosines and tokens, best first, ``[slots, n]``, from pairs of a slot and a token, in order of slots.
+def _best(
+    slot: Tensor, tokens: Tensor, cosines: Tensor, own: Tensor, top: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Rank the tokens of each slot, best first from 0, without gold; return slot, rank, token and cosine of the best.
 
     Args:
         slot: Slot of each pair, ascending.
-        tokens: Token of each pair; gold itself is left out.
+        tokens: Token of each pair.
         cosines: Cosine of each pair.
-        own: Gold of each slot, which fills unused entries.
-        top: The maximum ``n``.
+        own: Gold of each slot.
+        top: How many pairs of a slot to keep.
     """
     is_other = tokens != own[slot]
     slot, tokens, cosines = slot[is_other], tokens[is_other], cosines[is_other]
@@ -164,11 +169,9 @@ def _listed(slot: Tensor, tokens: Tensor, cosines: Tensor, own: Tensor, top: int
     order = order[slot[order].argsort(stable=True)]
     counts = torch.bincount(slot, minlength=len(own))
     rank = torch.arange(len(slot), device=slot.device) - (counts.cumsum(0) - counts)[slot]
-    width = min(top, int(counts.max()))
-    order, slot, rank = order[rank < width], slot[rank < width], rank[rank < width]
-    by_slot = cosines.new_zeros(len(own), width), own.unsqueeze(-1).repeat(1, width)
-    by_slot[0][slot, rank], by_slot[1][slot, rank] = cosines[order], tokens[order]
-    return by_slot
+    is_kept = rank < top
+    order = order[is_kept]
+    return slot[is_kept], rank[is_kept], tokens[order], cosines[order]
 
 
 class DeviceRowReader:
