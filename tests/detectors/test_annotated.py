@@ -54,12 +54,12 @@ def test_credit_and_substitutes_are_those_of_a_plain_loop(kind: str) -> None:
     num_listed = 0
     for row, slot in np.ndindex(*batch.gold.shape):
         at = (row, int(batch.positions[row, slot]))
-        wanted = {int(t): int(c) / 255 for t, c in zip(lists.tokens[at], lists.credit[at], strict=True) if c > 0}
+        wanted = {int(t): int(c) / 255 for t, c in zip(lists.tokens[at], lists.credit[at], strict=True) if c >= 128}
         num_listed += len(wanted)
         own = zip(tokens[row, slot].tolist(), credit[row, slot].tolist(), strict=True)
         assert {t: c for t, c in own if c > 0} == pytest.approx(wanted)
-        assert tokens[row, slot][credit[row, slot] == 0].eq(batch.gold[row, slot]).all()
-    assert num_listed > 40
+        assert tokens[row, slot][lists.credit[at] == 0].eq(batch.gold[row, slot]).all()
+    assert num_listed > 25
     for token in range(tiny.VOCAB_SIZE + 1):  # one beyond the tokenizer: a model's padded output row
         predicted = torch.full_like(batch.gold, token)
         found = AnnotatedDetector().credit(batch.gold, predicted, batch)
@@ -81,7 +81,7 @@ def test_full_credit_is_one_and_a_half_is_a_half() -> None:
     ]
     assert (found[0] == 1).all()
     assert (found[1] >= 0.5).all()
-    assert (found[2] < 0.5).all()
+    assert (found[2] == 0).all()
 
 
 @pytest.mark.parametrize("kind", PIECES)
@@ -98,14 +98,18 @@ def test_compiled_without_a_break(kind: str) -> None:
         assert torch.equal(ours, theirs)
 
 
-def test_a_threshold_moves_to_a_half() -> None:
+def test_a_threshold_moves_to_a_half_and_what_is_below_has_no_credit() -> None:
     batch = tiny.make_masking(rate=0.5)(annotated_rows(PIECES["plain"]))
-    tokens, stored = AnnotatedDetector().propose(batch.gold, batch.gold, batch)[1:]
+    lists = batch.rows.substitutes
+    assert lists is not None
+    tokens = AnnotatedDetector().propose(batch.gold, batch.gold, batch).tokens
+    row = torch.arange(len(batch.positions)).unsqueeze(1)
+    stored = lists.credit[row, batch.positions].float() / 255
     for threshold in (0.0, 0.25, 0.8, 1.0):
         others, credit = AnnotatedDetector(threshold=threshold).propose(batch.gold, batch.gold, batch)[1:]
         assert torch.equal(others, tokens)
-        assert torch.equal(credit > 0, stored > 0)
-        assert torch.equal(credit[stored > 0] >= 0.5, stored[stored > 0] >= threshold)
+        assert torch.equal(credit > 0, (stored > 0) & (stored >= threshold))
+        assert (credit[credit > 0] >= 0.5).all()
         assert ((credit >= 0) & (credit <= 1)).all()
 
 

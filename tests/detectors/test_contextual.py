@@ -8,6 +8,7 @@ from test_encoder import TOLERANCE, by_hand
 from tiny_encoders import MAX_LENGTH, TEXT, at
 
 from trueneg.detectors import make_scorer
+from trueneg.detectors.scorers import contextual
 from trueneg.detectors.scorers.base import Substitution
 from trueneg.detectors.scorers.contextual import THRESHOLD, ContextualScorer
 from trueneg.detectors.specification import Resources
@@ -117,6 +118,21 @@ def test_texts_and_words_that_are_cut_are_counted(bert: str, options: str, combi
     word = "q" * 100
     scorer.scores([at(f"the {word} sat", word, "mouse")])
     assert tuple(scorer.counts.get(what, 0) for what in ("texts_cut", "words_cut")) == (texts + 1, 1)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_some_pairs_at_a_time_are_scored_as_all_are(bert: str, together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word always with all of its substitutes."""
+    scorer = ContextualScorer(TextEncoder(bert), together=together)
+    asked = [*ASKED, *(at(TEXT[0], "large", word) for word in ("old", "small", "film")), *ASKED[:1]]
+    expected, parts, vectors = scorer.cosines(asked), [], scorer.vectors
+    monkeypatch.setattr(contextual, "PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(scorer, "vectors", lambda pairs: parts.append(pairs) or vectors(pairs))
+    np.testing.assert_allclose(scorer.cosines(asked), expected, atol=TOLERANCE)
+    words = [{(s.text, s.start) for s in part} for part in parts]
+    assert len(parts) > 1 and sum(map(len, parts)) == len(asked)
+    assert sum(map(len, words)) == len(set().union(*words))
+    assert scorer.cosines([]).shape == (0, 1)
 
 
 def test_every_text_is_read_once(bert: str) -> None:

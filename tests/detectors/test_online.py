@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 import tiny
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.online import OnlineDetector
+from trueneg.detectors.rowtext import TokenText
 from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer
 from trueneg.detectors.scorers.contextual import ContextualScorer
 from trueneg.lexicon.stopwords import STOP_WORDS
@@ -196,6 +197,18 @@ def test_the_scorer_sees_several_tokens_of_all_slots_at_once(tokenizer: PreTrain
     several = torch.tensor([[[id_of(tokenizer, word) for word in ("city", "big", "large", "old")]]])
     assert detector.credit(batch.gold.unsqueeze(-1), several, batch).tolist() == [[[0, 0.75, 0, 1]]]
     assert [s.substitute for s in scorer.asked[1:]] == ["city", "big", "old"]
+
+
+def test_a_document_is_rendered_once_for_all_of_its_words(
+    tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, scorer = encode_rows(tokenizer, [[TEXT[0], TEXT[1]], [TEXT[2]]]), EverythingGoes()
+    detector = OnlineDetector(scorer, tokenizer, None)
+    rendered, original = [], TokenText.__call__
+    monkeypatch.setattr(TokenText, "__call__", lambda text, ids: rendered.append(ids) or original(text, ids))
+    batch: Any = tiny.make_masking(rate=0.9)(rows)
+    detector.credit(batch.gold, torch.full_like(batch.gold, id_of(tokenizer, "large")), batch)
+    assert len(scorer.asked) > len(rendered) == len({s.text for s in scorer.asked})
 
 
 class EverythingGoes(SubstitutionScorer):

@@ -37,7 +37,7 @@ from trueneg.detectors.annotator import DetectorAnnotator, make_annotator
 from trueneg.detectors.base import credit_of
 from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.online import OnlineDetector
-from trueneg.detectors.prototype_detector import PrototypeDetector, prototype_table
+from trueneg.detectors.prototype_detector import PrototypeDetector, TextRowReader, prototype_table
 from trueneg.detectors.scorers.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
@@ -314,6 +314,33 @@ def test_only_whole_words_of_one_kind_are_credited(file: str, rows: tiny.Rows) -
     assert detector.credit(batch.gold, torch.full_like(batch.gold, film), batch)[:, 0].tolist() == [0, 0]
     assert detector.credit(batch.gold, torch.full_like(batch.gold, the), batch).sum() == 0
     assert detector.credit(batch.gold, torch.full_like(batch.gold, 10**6), batch).sum() == 0
+
+
+class ReadNowhere:
+    """A reader of texts whose encoder only notes where it is moved."""
+
+    def __init__(self) -> None:
+        self.moved: list[torch.device] = []
+        model = SimpleNamespace(device=torch.device("cpu"))
+        self.reader = SimpleNamespace(encoder=SimpleNamespace(model=model, to=self.moved.append))
+
+    def __call__(self, ids: np.ndarray, is_read: np.ndarray, segments: np.ndarray) -> np.ndarray:
+        return np.ones((int(is_read.sum()), 4), np.float32)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_the_encoder_of_rows_as_text_goes_where_the_rows_are(device: str) -> None:
+    reader: Any = ReadNowhere()
+    ones = torch.ones(1, 3, dtype=torch.int64)
+    rows = SimpleNamespace(input_ids=ones, is_whole_word=ones > 0, segments=ones)
+    batch: Any = SimpleNamespace(rows=rows, positions=ones, is_masked=ones > 0, gold=ones.to(device))
+    read = TextRowReader(reader, torch.zeros(9, dtype=torch.int64))
+    if device == "cpu":
+        assert read(batch).shape == (1, 3, 4)
+    else:
+        with pytest.raises(RuntimeError):  # nothing is computed on this device
+            read(batch)
+    assert reader.moved == ([] if device == "cpu" else [torch.device("meta")])
 
 
 def test_another_tokenizer_is_read_as_text(file: str) -> None:

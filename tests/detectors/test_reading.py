@@ -11,7 +11,8 @@ from tiny_encoders import TEXT, byte_level
 from transformers import AutoModel
 
 import tiny
-from trueneg.models.reading import TextEncoder, WholeTextReader, drop_layers_above
+from trueneg.models import reading as module
+from trueneg.models.reading import TextEncoder, WholeTextReader, _stretches, drop_layers_above
 
 
 def places(text: str) -> list[tuple[int, int]]:
@@ -24,7 +25,7 @@ def places(text: str) -> list[tuple[int, int]]:
 
 
 LONG = " ".join(TEXT * 5)
-TEXTS = [*TEXT, "zebra, (unheard) words!", LONG, ""]
+TEXTS = [*TEXT, "zebra, (unheard) words!", ""]
 WORDS = [places(text) for text in TEXTS]
 
 
@@ -38,6 +39,57 @@ def test_each_word_is_as_if_read_by_itself(checkpoint: str, pooling: Any, center
     assert found.shape == (len(spans), 32) and found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=0.03 * float(np.linalg.norm(expected, axis=1).max()))
     assert np.abs(found).max() > 0.1
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_a_long_text_is_read_in_stretches_and_each_word_in_one_around_it(
+    checkpoint: str, pooling: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a quarter of a window on both sides, but at the ends; every token is read at most twice, and a few again."""
+    encoder, words = TextEncoder(checkpoint, (1,), pooling), places(LONG)
+    num_read, read = [], module.hidden_states
+
+    def counted(model: Any, input_ids: torch.Tensor, mask: torch.Tensor) -> Any:
+        num_read.append(int(mask.sum()))
+        return read(model, input_ids, mask)
+
+    monkeypatch.setattr(module, "hidden_states", counted)
+    found = WholeTextReader(encoder)(["the city", LONG], [[(4, 8)], words])
+    num_tokens = len(encoder.tokenizer(LONG)["input_ids"])
+    assert num_tokens > 3 * encoder.reader.window and sum(num_read) < 3 * num_tokens
+    alone = encoder.vectors([(LONG, *word) for word in words])[:, 0]
+    assert found.shape == (1 + len(words), 32)
+    ends = [*range(8), *range(-8, 0)]  # a window around them is the first or the last stretch
+    np.testing.assert_allclose(found[1:][ends], alone[ends], atol=0.03 * float(np.linalg.norm(alone, axis=1).max()))
+    assert (np.abs(found).sum(1) > 0).all()
+
+
+def test_stretches_share_out_the_words_each_with_a_quarter_of_a_window_around_it(bert: str) -> None:
+    encoder, words = TextEncoder(bert, (1,)), places(LONG)
+    offsets = encoder.tokenizer(LONG, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    room = encoder.reader.room
+    cut = _stretches(LONG, words, offsets, room)
+    assert sorted(np.concatenate([stretch.numbers for stretch in cut]).tolist()) == list(range(len(words)))
+    for stretch in cut:
+        shown = [stretch.text[start:end] for start, end in stretch.places]
+        assert shown == [LONG[slice(*words[number])] for number in stretch.numbers]
+        num_tokens = len(encoder.tokenizer(stretch.text, add_special_tokens=False)["input_ids"])
+        assert num_tokens == room
+        for number, (start, end) in zip(stretch.numbers.tolist(), stretch.places, strict=True):
+            before, after = (
+                len(encoder.tokenizer(part, add_special_tokens=False)["input_ids"])
+                for part in (stretch.text[:start], stretch.text[end:])
+            )
+            assert before >= room // 4 - 1 or LONG.startswith(stretch.text)
+            assert after >= room // 4 - 1 or LONG.endswith(stretch.text), number
+    found = WholeTextReader(encoder)([LONG], [words])
+    expected = WholeTextReader(encoder)([stretch.text for stretch in cut], [stretch.places for stretch in cut])
+    np.testing.assert_allclose(found[np.concatenate([stretch.numbers for stretch in cut])], expected, atol=0.02)
+
+
+def test_a_character_of_more_tokens_than_the_window_holds(roberta: str) -> None:
+    found = WholeTextReader(TextEncoder(roberta, (1,), window=4))(["🦓"], [[(0, 1)]])
+    assert found.shape == (1, 32)
 
 
 def test_words_that_no_token_shows_and_texts_without_words(bert: str) -> None:

@@ -13,14 +13,18 @@ from safetensors.torch import load_file
 from tiny_runs import WORDNET, MakeConfig, cut_run, make_config, readings
 from transformers import AutoModel
 
+import tiny
 from trueneg.config.codec import override
 from trueneg.config.options import TrainConfig
 from trueneg.config.validation import steps_to_keep, validate
-from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
+from trueneg.corpus.build import build_corpus
+from trueneg.detectors.ema import EmaDetector
+from trueneg.errors import CheckpointError, ConfigError, ModelError, TruenegWarning
 from trueneg.evaluation.masked_lm.held_out import evaluate_table
 from trueneg.objectives import with_objective
 from trueneg.runs.configuring_finetuning import configure_finetuning
 from trueneg.runs.pretraining import pretrain
+from trueneg.tokenizer import save_tokenizer
 
 KEEP = "train.keep_at=0.25,0.5,1"
 """Steps 6, 12 and 24."""
@@ -111,6 +115,37 @@ def test_a_full_disk_is_named(config_of: MakeConfig, tmp_path: Path, monkeypatch
     assert kept(run) == {}
     pretrain(config, run, resume=True, quiet=True)
     assert list(kept(run)) == [6, 12, 24]
+
+
+def test_a_corpus_of_another_tokenizer_is_refused_over_training_too(
+    config_of: MakeConfig, corpus: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    pretrain(config_of("mlm", "train.keep_at=0.5", "train.save_every=20"), run, quiet=True)
+    (tmp_path / "text.txt").write_text("\n\n".join(f"word{number} word{number + 1}" for number in range(99)))
+    save_tokenizer(tiny.make_tokenizer(), tmp_path / "other")
+    build_corpus([str(tmp_path / "text.txt")], tmp_path / "other", tmp_path / "corpus", valid=0.5)
+    for kept_one in ("kept", "checkpoints"):
+        with pytest.raises(ModelError, match="another tokenizer than that of"):
+            evaluate_table([str(run)], corpora=[tmp_path / "corpus"], detectors=["ema"], over_training=True, num_rows=4)
+        shutil.rmtree(run / kept_one)
+
+
+def test_a_detector_copies_a_model_that_is_on_its_device(
+    config_of: MakeConfig, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, seen = tmp_path / "run", []
+    pretrain(config_of("mlm", "train.steps=2"), run, quiet=True)
+
+    def attach(detector: EmaDetector, model: torch.nn.Module) -> None:
+        seen.append(next(model.parameters()).device.type)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EmaDetector, "attach", attach)
+    monkeypatch.setattr("trueneg.evaluation.masked_lm.held_out.choose_device", lambda wanted: torch.device("meta"))
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_table([str(run)], corpora=[corpus], detectors=["ema"], num_rows=4)
+    assert seen == ["meta"]
 
 
 def test_kept_models_are_evaluated_over_training(config_of: MakeConfig, corpus: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -257,7 +258,8 @@ def bigrams(
         counted = count_bigrams(opened, min_count=min_count, progress=bar.tell)
     counted.save(out)
     num_pairs, num_words = len(counted.pairs), len(counted.words)
-    text = f"{out}: {num_pairs:,} pairs of {num_words:,} words, from {int(counted.word_counts.sum()):,} words of text"
+    num_read = int(counted.word_counts[1:].sum())  # without the boundaries of documents
+    text = f"{out}: {num_pairs:,} pairs of {num_words:,} words, from {num_read:,} words of text"
     Output(as_json, quiet).result({"out": out, "pairs": num_pairs, "words": num_words, **counted.provenance}, text)
 
 
@@ -294,7 +296,8 @@ def distil(
 
     _check_out(out)
     resources = make_resources(wordnet, device)
-    encoder, known = load_pair(Leaf("prototypes", str(prototypes), text=f"prototypes:{prototypes}"), resources.device)
+    leaf = Leaf("prototypes", str(prototypes), text=f"prototypes:{prototypes}")
+    encoder, known = load_pair(leaf, resources.device, window=sys.maxsize)
     opened, scorer = Corpus.open(corpus, verify=verify), make_scorer(teacher, resources)
     with Bar("asking", unit="rows", quiet=quiet) as bar:
         learned = learn(

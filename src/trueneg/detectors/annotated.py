@@ -30,8 +30,8 @@ class AnnotatedDetector(Detector):
 
     Args:
         info: The annotations' metadata; None if unknown.
-        threshold: The stored credit that counts as 1/2 (``scorers.base.acceptance``): above 1/2 it is stricter than the
-            annotator was. Credit is stored in steps of 1/255.
+        threshold: The stored credit that counts as 1/2 (``scorers.base.acceptance``); less counts as 0. Above 1/2 it is
+            stricter than the annotator was. Credit is stored in steps of 1/255.
     """
 
     def __init__(self, info: AnnotationsInfo | None = None, threshold: float = 0.5) -> None:
@@ -40,6 +40,7 @@ class AnnotatedDetector(Detector):
         if info is not None:
             self.provenance |= {"annotations": info.fingerprint, "annotator": info.detector, **info.provenance}
         credit = acceptance(np.arange(FULL + 1) / FULL, threshold)
+        credit[credit < 0.5] = 0  # not accepted
         credit[0] = 0  # nothing listed
         self._credit: Tensor
         self.register_buffer("_credit", torch.from_numpy(credit.astype(np.float32)), persistent=False)

@@ -131,8 +131,9 @@ def _is_negation(part: Detector) -> TypeGuard[CombinedDetector]:
 
 def _is_best_of_its_token(tokens: Tensor, credit: Tensor) -> Tensor:
     """Whether an entry is the first one with the most credit for its token, to list each token once."""
-    is_same = tokens.unsqueeze(-1) == tokens.unsqueeze(-2)
-    other, own = credit.unsqueeze(-2), credit.unsqueeze(-1)
-    number = torch.arange(tokens.shape[-1], device=tokens.device)
-    is_before = number.unsqueeze(0) < number.unsqueeze(1)
-    return ~(is_same & ((other > own) | (is_before & (other == own)))).any(-1)
+    order = credit.argsort(dim=-1, descending=True, stable=True)
+    order = order.gather(-1, tokens.gather(-1, order).argsort(dim=-1, stable=True))
+    by_token = tokens.gather(-1, order)
+    is_first = torch.ones_like(by_token, dtype=torch.bool)
+    is_first[..., 1:] = by_token[..., 1:] != by_token[..., :-1]
+    return torch.zeros_like(is_first).scatter(-1, order, is_first)

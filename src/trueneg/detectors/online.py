@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector
-from trueneg.detectors.rowtext import TokenText, are_alike, substitution_kinds
+from trueneg.detectors.rowtext import RowText, TokenText, are_alike, substitution_kinds
 from trueneg.detectors.scorers.base import Substitution, SubstitutionScorer
 
 
@@ -84,17 +84,23 @@ class OnlineDetector(Detector):
             for tensor in (rows.input_ids, rows.segments, rows.is_word_start, batch.positions, tokens)
         )
 
+        @cache  # several words of a document have the same context
+        def text(row: int, low: int, high: int) -> RowText:
+            return self._text(ids[row, low:high].tolist())
+
         @cache
         def shown(row: int, column: int) -> tuple[str, int, int]:
-            return self._shown(ids[row], segments[row], is_start[row], column)
+            low, high = self._context_of(segments[row], is_start[row], column)
+            read = text(row, low, high)
+            return read.text, read.starts[column - low], read.ends[column - low]
 
         return at, [
             Substitution(*shown(row, int(columns[row, slot])), self._text.surfaces[chosen[row, slot, n]].word)
             for row, slot, n in at.tolist()
         ]
 
-    def _shown(self, ids: np.ndarray, segments: np.ndarray, is_start: np.ndarray, at: int) -> tuple[str, int, int]:
-        """The text around column ``at`` of a row, and the start and end of its word in characters."""
+    def _context_of(self, segments: np.ndarray, is_start: np.ndarray, at: int) -> tuple[int, int]:
+        """The first column of the context of column ``at`` of a row, and the one after the last."""
         document = np.flatnonzero(segments == segments[at])
         first, end = int(document[0]), int(document[-1]) + 1
         low, high = max(first, at - self._context), min(end, at + self._context + 1)
@@ -103,5 +109,4 @@ class OnlineDetector(Detector):
             low += 1
         while high < end and high > at + 1 and not is_start[high]:
             high -= 1
-        shown = self._text(ids[low:high].tolist())
-        return shown.text, shown.starts[at - low], shown.ends[at - low]
+        return low, high

@@ -252,6 +252,9 @@ class TextRowReader:
         row, slot = is_slot.nonzero()
         is_read[row, at[row, slot]] = True
         is_read &= batch.rows.is_whole_word.cpu().numpy() & is_known & self._is_word[np.where(is_known, ids, 0)]
+        encoder = self.reader.reader.encoder
+        if encoder.model.device != batch.gold.device:
+            encoder.to(batch.gold.device)
         with torch.autocast(batch.gold.device.type, enabled=False):
             read = unit_vectors(self.reader(ids, is_read, batch.rows.segments.cpu().numpy()))
         number = np.where(is_read, is_read.cumsum().reshape(ids.shape), 0)

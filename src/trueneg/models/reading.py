@@ -9,7 +9,7 @@ import bisect
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -71,8 +71,9 @@ class SpanReader:
         self.window = window
         self.counts = Counter[str]()
         """Number of texts (``texts_cut``) and words (``words_cut``) that were cut to the window, over all readings."""
-        self._room = window - tokenizer.num_special_tokens_to_add()
-        if self._room < 1:
+        self.room = window - tokenizer.num_special_tokens_to_add()
+        """Number of tokens of a text that fit into the window."""
+        if self.room < 1:
             raise ConfigError(f"a window of {window} tokens has no room for a word: give a wider one")
 
     def batches(self, spans: Sequence[Span], device: torch.device) -> Iterator[tuple[NDArray[np.int64], EncodedSpans]]:
@@ -104,9 +105,9 @@ class SpanReader:
         """
         whole = span
         # A token at the edge, cut from its word, may be tokenized into several: then retry with less room.
-        for room in range(self._room, 0, -1):
+        for room in range(self.room, 0, -1):
             offsets = self._encode([span[0]], special=False)[1][0]
-            if len(offsets) <= self._room:
+            if len(offsets) <= self.room:
                 break
             span = _cut_to(room, span, offsets)
         self.counts["texts_cut"] += len(span[0]) < len(whole[0])
@@ -231,7 +232,8 @@ class WholeTextReader:
     def __call__(self, texts: Sequence[str], words: Sequence[Places]) -> NDArray[np.float32]:
         """Vectors of the words of each text, one text after the other: float32 ``[words, hidden]``.
 
-        A word without tokens has zeros. In a text longer than the encoder's window, each word is read separately.
+        A word without tokens has zeros. A text longer than the encoder's window is read in stretches that overlap by
+        half, and each word in the one that has it nearest to its middle.
         """
         first = np.cumsum([0, *(len(places) for places in words)])
         found = np.zeros((int(first[-1]), self.hidden_size), np.float32)
@@ -240,9 +242,18 @@ class WholeTextReader:
         encoded = self.encoder.tokenizer(list(texts), return_offsets_mapping=True, truncation=False, verbose=False)
         ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
         lengths = np.array([len(row) for row in ids])
+        stretches: list[_Stretch] = []
         for number in np.flatnonzero(lengths > self.encoder.reader.window).tolist():
-            spans = [(texts[number], start, end) for start, end in words[number]]
-            found[first[number] : first[number + 1]] = self.encoder.vectors(spans)[:, 0]
+            cut = _stretches(texts[number], words[number], offsets[number], self.encoder.reader.room)
+            if any(stretch.text == texts[number] for stretch in cut):  # a character with more tokens than fit
+                spans = [(texts[number], start, end) for start, end in words[number]]
+                found[first[number] : first[number + 1]] = self.encoder.vectors(spans)[:, 0]
+            else:
+                stretches += [replace(stretch, numbers=first[number] + stretch.numbers) for stretch in cut]
+        if stretches:
+            # A word at the edge of a stretch may have more tokens there, so that the stretch is cut once more.
+            vectors = self([stretch.text for stretch in stretches], [stretch.places for stretch in stretches])
+            found[np.concatenate([stretch.numbers for stretch in stretches])] = vectors
         order = np.argsort(lengths, kind="stable")
         order = order[lengths[order] <= self.encoder.reader.window]
         for batch in by_budget(order, lengths, self.encoder.model.device):
@@ -284,6 +295,33 @@ class WholeTextReader:
             num_rest = (weights.sum(1)[line_of] - num_pieces).clamp(min=1)
             own = own - ((states * weights).sum(1)[line_of] - sums) / num_rest
         return np.asarray((own * (num_pieces > 0)).cpu().numpy())
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A part of a text, and the words that are read in it."""
+
+    text: str
+    places: Places
+    """Places of the words in this part."""
+    numbers: NDArray[np.int64]
+    """Numbers of the words, in the same order."""
+
+
+def _stretches(text: str, words: Places, offsets: Sequence[tuple[int, int]], room: int) -> list[_Stretch]:
+    """Cut a text of more than ``room`` tokens into stretches of ``room`` that overlap by half; share out its words."""
+    bounds = np.array([(start, end) for start, end in offsets if end > start], np.int64)
+    starts = np.unique([*range(0, len(bounds) - room, max(1, room // 2)), len(bounds) - room])
+    spans = np.array(words, np.int64).reshape(-1, 2)
+    at = np.searchsorted(bounds[:, 1], spans[:, 0], side="right")
+    chosen = np.abs(at[:, None] - (starts + room / 2)).argmin(1)
+    cut = []
+    for number, start in enumerate(starts.tolist()):
+        begin, end = int(bounds[start, 0]), int(bounds[start + room - 1, 1])
+        numbers = np.flatnonzero(chosen == number)
+        places = (spans[numbers] - begin).clip(0, end - begin).tolist()
+        cut.append(_Stretch(text[begin:end], [(a, b) for a, b in places], numbers))
+    return [stretch for stretch in cut if len(stretch.numbers)]
 
 
 def _cut_to(room: int, span: Span, offsets: Sequence[tuple[int, int]]) -> Span:

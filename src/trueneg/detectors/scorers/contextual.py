@@ -16,8 +16,8 @@ from trueneg.models.together import check_together, substitute_vectors
 
 OPTIONS = ("layer", "pooling", "window", "center", "reading")
 READINGS = ("apart", "together")
-WORDS_AT_ONCE = 256
-"""Words whose substitutes are encoded in one call if they are encoded together."""
+PAIRS_AT_ONCE = 2048
+"""Pairs of a word and a substitute whose vectors are in memory at once, rounded up to whole words."""
 THRESHOLD = 0.65
 """The default acceptance threshold; encoders differ, so calibrate: ``trueneg detect calibrate``."""
 
@@ -55,20 +55,18 @@ class ContextualScorer(SubstitutionScorer):
         }
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
-        """Score each substitution; every text is read once."""
+        """Score each substitution; a text is read once for each of its words."""
         return np.asarray(self.cosines(substitutions).mean(1).clip(0.0, 1.0))
 
     def cosines(self, substitutions: Sequence[Substitution]) -> NDArray[np.float64]:
         """Cosine at each layer, float64 ``[n, layers]``."""
-        if not self.together:
-            original, changed = self.vectors(substitutions)
-            return np.asarray((original * changed).sum(-1), np.float64)
-        # Some words at a time, each with all of its substitutes, so that not all vectors are in memory at once.
+        # Each word with all of its substitutes, so that its text is read once.
         number: dict[Span, int] = {}
         words = np.array([number.setdefault((s.text, s.start, s.end), len(number)) for s in substitutions], np.int64)
         cosines = np.zeros((len(substitutions), len(self.encoder.layers)))
-        for first in range(0, len(number), WORDS_AT_ONCE):
-            chosen = np.flatnonzero((words >= first) & (words < first + WORDS_AT_ONCE))
+        counts = np.bincount(words)
+        part = ((counts.cumsum() - counts) // PAIRS_AT_ONCE)[words]
+        for chosen in (np.flatnonzero(part == number) for number in np.unique(part)):
             original, changed = self.vectors([substitutions[at] for at in chosen.tolist()])
             cosines[chosen] = (original * changed).sum(-1)
         return cosines

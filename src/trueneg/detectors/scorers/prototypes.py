@@ -8,6 +8,7 @@ each word's vector is compared with the prototypes of all possible substitutes.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -179,7 +180,7 @@ def learn_prototypes(
     tokenizer = corpus.load_tokenizer()
     text = TokenText(tokenizer)
     kinds = substitution_kinds(text.surfaces).numpy()
-    encoder = TextEncoder(source, () if layer is None else (layer,), window=length + 32, device=device)
+    encoder = TextEncoder(source, () if layer is None else (layer,), window=sys.maxsize, device=device)
     weights = encoder.digest()
     reader = RowReader(WholeTextReader(encoder), text)
     index = RowIndex(corpus, length)
@@ -236,7 +237,7 @@ class PrototypesScorer(SubstitutionScorer):
         self.provenance = dict(prototypes.provenance)
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
-        """Score each substitution; every text is read once."""
+        """Score each substitution; a text is read once for each of its words."""
         rows = [self.prototypes.find(s.substitute) for s in substitutions]
         spans: dict[Span, int] = {}
         known = [(n, row) for n, row in enumerate(rows) if row is not None]
@@ -250,6 +251,11 @@ class PrototypesScorer(SubstitutionScorer):
             cosines = (vectors[places] * self.prototypes.matrix[[row for _, row in known]]).sum(-1)
             scores[[n for n, _ in known]] = cosines.clip(0, 1)
         return scores
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Numbers of texts and words that were cut to the window."""
+        return dict(self.encoder.reader.counts)
 
     def reads(self) -> tuple[object, ...]:
         """The encoder's digest and layers, and the digest of the prototypes."""
