@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from trueneg import arithmetic
-from trueneg.arithmetic import has_bfloat16, is_bfloat16_faster, matrix_rate, reading_autocast
+from trueneg.arithmetic import has_bfloat16, is_bfloat16_faster, matrix_rate, reading_autocast, reading_tokens
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
@@ -61,3 +61,13 @@ def test_the_rate_of_matrix_products_is_that_of_the_fastest(monkeypatch: pytest.
     matrix_rate.cache_clear()
     assert matrix_rate(torch.device("cpu"), "fp32") == 2 * 1024**3 / 0.25
     matrix_rate.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("device", "num_threads", "tokens"), [(CPU, 1, 1024), (CPU, 4, 4096), (CPU, 64, 16_384), (GPU, 1, 16_384)]
+)
+def test_a_cpu_reads_as_much_at_once_as_its_caches_hold(
+    device: torch.device, num_threads: int, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: num_threads)
+    assert reading_tokens(device, 16_384) == tokens

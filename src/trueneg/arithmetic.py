@@ -1,4 +1,4 @@
-"""How fast a device computes in which precision, and whether bfloat16 is worth its rounding."""
+"""How fast a device computes: in which precision, whether bfloat16 is worth its rounding, how many tokens at once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from trueneg.hardware import HALF, WITH_STREAMS, synchronize
 
 _WIDTH, _LEAST_SECONDS, _MOST_TURNS = 1024, 0.1, 10
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
+
+_TOKENS_A_THREAD = 1024
 
 _WORTHWHILE = 1.25
 """Rate of bfloat16 relative to float32's from which a CPU computes in bfloat16."""
@@ -50,6 +52,16 @@ def reading_dtype(device: torch.device) -> torch.dtype:
 def reading_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Autocast to ``reading_dtype``."""
     return torch.autocast(device.type, torch.bfloat16, enabled=reading_dtype(device) == torch.bfloat16)
+
+
+def reading_tokens(device: torch.device, most: int) -> int:
+    """Number of tokens to read at once: ``most``, or on a CPU so few that the states of a layer stay in its caches.
+
+    Example:
+        >>> reading_tokens(torch.device("cuda"), 16_384), reading_tokens(torch.device("cpu"), 100)
+        (16384, 100)
+    """
+    return min(most, _TOKENS_A_THREAD * torch.get_num_threads()) if device.type == "cpu" else most
 
 
 @lru_cache

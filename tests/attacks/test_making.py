@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from trueneg.attacks.registry import ATTACKS, make_attack
 from trueneg.attacks.setup import AttackConfig
 from trueneg.attacks.squad.add_sentence.attack import AddOptions
 from trueneg.attacks.squad.swap_synonyms import SwapOptions
 from trueneg.attacks.typos import TypoOptions
+from trueneg.attacks.word_substitution import masked_lm, similarity
 from trueneg.attacks.word_substitution.masked_lm import MaskedLMOptions
 from trueneg.config.codec import override
 from trueneg.errors import ConfigError, TruenegDeprecationWarning
@@ -35,6 +38,29 @@ def test_its_description_is_json_and_holds_every_option() -> None:
     assert json.loads(json.dumps(attack.description)) == attack.description
     assert attack.description["seed"] == 3 and attack.description["options"]["share"] == 0.2
     assert not attack.queries_victim and set(attack.kinds) == {"text", "squad"}
+
+
+@pytest.mark.parametrize(("named", "device"), [("", "cuda:0"), ("cpu", "cpu")])
+def test_encoders_run_on_a_gpu_if_there_is_one(named: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+
+    def mean_vectors(source: str, device: str = "cpu") -> SimpleNamespace:
+        used.append(device)
+        return SimpleNamespace(provenance={})
+
+    def candidates(source: str, options: object, relations: object = None, device: str = "cpu") -> None:
+        used.append(device)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(similarity, "MeanVectors", mean_vectors)
+    monkeypatch.setattr(masked_lm, "MaskedLMCandidates", candidates)
+    make_attack(AttackConfig(name="masked-lm", masked_lm="some", encoder="other", device=named))
+    assert used == [device, device]
+
+
+def test_a_device_without_an_encoder_is_refused() -> None:
+    with pytest.raises(ConfigError, match="typos takes no --device"):
+        make_attack(AttackConfig(name="typos", device="cpu"))
 
 
 def test_options_are_read_under_their_former_names() -> None:

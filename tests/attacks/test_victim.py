@@ -105,6 +105,17 @@ def test_little_is_padding() -> None:
     assert victim.counts.forwards <= victim.counts.padded_tokens / 64 * 1.5 + 1
 
 
+def test_batches_suit_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = singles(*(f"{'the ' * 20}{n % 10} {n // 10}" for n in range(60)))
+    forwards = []
+    for num_threads in (1, 64):
+        monkeypatch.setattr(torch, "get_num_threads", lambda num_threads=num_threads: num_threads)
+        victim = make_victim(cache_size=0)
+        victim.probabilities(texts)
+        forwards.append(victim.counts.forwards)
+    assert forwards[0] > forwards[1] == 1
+
+
 def test_long_texts_are_counted() -> None:
     victim = make_victim()
     victim.probabilities(singles("the " * 40, "cat"))

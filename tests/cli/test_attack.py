@@ -392,12 +392,23 @@ def test_amounts_are_refused_before_anything_is_done(world: World, tmp_path: Pat
     assert "regression task" in fails("attack", model, "--load", kept)
 
 
+def test_the_device_of_encoders_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(models: list[str], attack: AttackConfig, **_: object) -> None:
+        raise TaskError(f"encoders on '{attack.device}'")
+
+    monkeypatch.setattr("trueneg.attacks.runner.run_attacks", told)
+    asked = ("attack", "x", "--attack", "masked-lm", "--masked-lm", "y")
+    assert "encoders on 'cpu'" in fails(*asked, "--device", "cpu")
+    assert "encoders on ''" in fails(*asked)
+    assert "--device must be cpu, cuda, cuda:N, xpu, xpu:N or mps, got tpux" in fails(*asked, "--device", "tpux")
+
+
 def test_an_option_that_would_count_for_nothing_is_refused(texts: Path, neighbours: Path, tmp_path: Path) -> None:
     kept = tmp_path / "typos.jsonl"
     works("attack", texts / "seed-1", "--attack", "typos", "--save", kept, "--quiet")
     for option, value in (
         ("--max-examples", 500), ("--profile", "default"), ("--set", "share=0.1"), ("--seed", 0), ("--split", "dev"),
-        ("--neighbours", neighbours), ("--tagger", "pattern"),
+        ("--neighbours", neighbours), ("--tagger", "pattern"), ("--device", "cpu"),
     ):  # fmt: skip
         assert f"{option} does nothing beside --load" in fails("attack", texts, "--load", kept, option, value)
     typos = ("attack", texts, "--attack", "typos")

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from command_line import WORDNET, World, contents, fails, pretrain_options, trueneg, works
 
 import trueneg as trueneg_api
 from trueneg.cli.evaluate import kind_of
+from trueneg.errors import ConfigError
 from trueneg.reporting.provenance import provenance_table
 from trueneg.reporting.sources import read_sources
 
@@ -312,6 +314,25 @@ def test_options_of_another_verb_are_usage_errors(arguments: list[str], flag: st
 @pytest.mark.parametrize(("task", "flag"), [("triplets", "--split"), ("sts", "--wordnet")])
 def test_options_of_the_other_task_of_encoders_are_refused(task: str, flag: str) -> None:
     assert f"{flag} does nothing" in fails("evaluate", "encoder", "x", "--task", task, flag, "y")
+
+
+@pytest.mark.parametrize(("given", "device"), [((), "cuda:0"), (("--device", "cpu"), "cpu")])
+@pytest.mark.parametrize("task", ["triplets", "sts"])
+def test_encoders_run_on_a_gpu_if_there_is_one(
+    task: str, given: tuple[str, ...], device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reader(source: str, window: int = 128, device: str = "cpu") -> None:
+        raise ConfigError(f"'{source}' is read on {device}")
+
+    data = {"triplets": tmp_path / "t.jsonl", "sts": tmp_path}
+    data["triplets"].write_text('{"original": "a large film", "synonym": "a big film", "antonym": "a small film"}\n')
+    (tmp_path / "STS-B").mkdir()
+    (tmp_path / "STS-B" / "dev.tsv").write_text("index\tsentence1\tsentence2\tscore\n0\ta\tb\t1.0\n")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("trueneg.models.text_reader.TextReader", reader)
+    asked = ("evaluate", "encoder", "x", "--task", task, "--data", data[task])
+    assert f"'x' is read on {device}" in fails(*asked, *given)
+    assert "--device must be cpu, cuda, cuda:N, xpu, xpu:N or mps, got tpux" in fails(*asked, "--device", "tpux")
 
 
 def test_splits_and_a_lexicon_that_would_not_be_read_are_refused(tmp_path: Path) -> None:

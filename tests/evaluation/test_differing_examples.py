@@ -68,3 +68,32 @@ def test_numbers_differ_by_how_near_they_are(tmp_path: Path) -> None:
     found, _ = differing_examples(tmp_path / "a", tmp_path / "b")
     assert [(one.key, one.better, one.margin) for one in found] == [("0", "a", 1.0), ("2", "b", 0.5)]
     assert found[0].baseline == {"1.0": 1} and found[0].gold == "1.0"
+
+
+NUM = 40
+SINGLE_FILES = {
+    "classification": ("reviews.csv", "text,label\n" + "".join(f"film {n},{n % 2}\n" for n in range(NUM))),
+    "tagging": ("reviews.conll", "".join(f"film\tA\n{n}\tB\n\n" for n in range(NUM))),
+}
+
+
+@pytest.mark.parametrize("task", sorted(SINGLE_FILES))
+def test_a_new_file_of_which_all_was_evaluated_is_read_whole(task: str, tmp_path: Path) -> None:
+    name, content = SINGLE_FILES[task]
+    data = tmp_path / name
+    data.write_text(content)
+    config = encode(FinetuneConfig(task=TaskConfig(name=task, data=str(data))))
+    for system, right in (("base", 0), ("hc", 1)):
+        if task == "tagging":
+            columns = {"gold": [["A", "B"]] * NUM, "num_tokens": [2] * NUM, "num_tokens_right": [2 * right] * NUM}
+            known: dict[str, Any] = {"metrics": ("token_accuracy",), "labels": ["A", "B"]}
+        else:
+            gold = [n % 2 for n in range(NUM)]
+            columns, known = {"gold": gold, "predicted": [g if right else 1 - g for g in gold]}, {}
+        write_result(tmp_path / system, "reviews", 1, columns, config=config, **known)
+    found, notes = differing_examples(tmp_path / "base", tmp_path / "hc")
+    assert {one.key: one.text for one in found} == {str(n): f"film {n}" for n in range(NUM)} and notes == []
+    data.write_text(content[: content.index("film 30" if task == "classification" else "film\tA\n30")])
+    found, notes = differing_examples(tmp_path / "base", tmp_path / "hc")
+    assert sum(one.text == "" for one in found) == 10
+    assert notes == ["reviews, dev: no text for 10 of 40 examples: the data no longer hold them"]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,29 @@ def test_the_first_steps_do_not_count_if_there_are_others(tmp_path: Path) -> Non
     for num, expected in ((5, (2.0, 22.0)), (2, (8.0, 16.0)), (1, (9.0, 9.0))):
         path.write_text("\n".join([*lines[:num], ""]))
         assert trial_steps._timed(path) == expected
+
+
+def test_passages_are_of_documents_all_over_but_not_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    class HeldOut:
+        num_documents = 2_500
+
+        def document(self, number: int) -> np.ndarray[Any, Any]:
+            read.append(number)
+            return np.array([number])
+
+        def load_tokenizer(self) -> Any:
+            return SimpleNamespace(unk_token_id=None, mask_token="[MASK]", decode=self.decode)
+
+        def decode(self, ids: list[int]) -> str:
+            return f"Each thousand has {ids[0] // 1_000} as its number. And"
+
+    monkeypatch.setattr(trial_steps, "PASSAGES", 3)
+    monkeypatch.setattr(trial_steps, "Corpus", SimpleNamespace(open=lambda *_, **__: HeldOut()))
+    assert trial_steps._passages(Path()) == [f"Each thousand has {number} as its number." for number in range(3)]
+    assert len(read) <= trial_steps.READ_FOR_PASSAGES and len({*np.diff(read).tolist()}) == 1
+    assert read[0] == 0 and read[-1] > 2_490
 
 
 def test_a_small_text_is_not_read_for_ever() -> None:

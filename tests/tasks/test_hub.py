@@ -206,6 +206,18 @@ def test_squad_is_read_from_the_hub(tmp_path: Path) -> None:
         make_task(TaskConfig(name="squad", data=f"hub:{saved(tmp_path / 'e', validation=rows)}")).read("dev")
 
 
+def test_questions_on_the_hub_need_no_titles(tmp_path: Path) -> None:
+    rows = {
+        "id": ["q1", "q2"],
+        "context": ["A b c.", "D"],
+        "question": ["Who?", "Where?"],
+        "answers": [{"text": ["b"], "answer_start": [2]}, {"text": ["D"], "answer_start": [0]}],
+    }
+    data = f"hub:{saved(tmp_path / 'd', validation=rows)}"
+    split = make_task(TaskConfig(name="squad", data=data)).read("dev")
+    assert [(e.key, e.group) for e in split.examples] == [("q1", "0/0"), ("q2", "0/1")]
+
+
 @pytest.mark.parametrize("task", ["perspectrum", "tagging"])
 def test_tasks_that_the_hub_does_not_have_say_so(task: str, tmp_path: Path) -> None:
     data = saved(tmp_path / "d", YES, train={"text": ["a", "b"], "label": [0, 1]})

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import tiny
 from evaluation.squad_tokenizers import TEXT, TOKENIZERS, example, questions
+from trueneg.errors import ModelError
 from trueneg.tasks.squad import SquadTask
 from trueneg.tasks.squad_reading import SquadExample
 from trueneg.tasks.squad_windows import Windows, best_spans, make_windows, null_scores
@@ -192,3 +193,16 @@ def test_no_questions_have_no_answers() -> None:
     task = SquadTask("data")
     windows = task.encode([], tiny.make_tokenizer(), 64, is_training=False)
     assert task.predictions([], windows, []) == []
+
+
+@pytest.mark.parametrize("version", ["1.1", "2.0"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_none_are_refused(version: str, number: float) -> None:
+    asked = [example("word2 word3", key="a"), example("word4 " * 40, key="b", question="word1")]
+    task = SquadTask("data", version, doc_stride=10)
+    windows = task.encode(asked, tiny.make_tokenizer(), 24, is_training=False)
+    outputs = outputs_of(windows, np.ones)
+    assert len(outputs) > 2
+    outputs[-1][3, 1] = number
+    with pytest.raises(ModelError, match="'b' is not finite"):
+        task.predictions(asked, windows, outputs)

@@ -236,6 +236,13 @@ def test_named_columns_count_and_unknown_ones_are_refused(tmp_path: Path) -> Non
         TabularTask("t", data, text_column="bb", label_column="c")
 
 
+def test_an_index_that_pandas_wrote_is_a_key(tmp_path: Path) -> None:
+    task = TabularTask("t", file(tmp_path, "train.csv", ",sms,label\n7,hello,ham\n8,win,spam\n9,bye,ham\n"))
+    assert (task.columns.key, task.columns.text, task.columns.label) == ("", "sms", "label")
+    examples = task.read("train", is_whole=True).examples
+    assert [(e.key, e.text) for e in examples] == [("7", "hello"), ("8", "win"), ("9", "bye")]
+
+
 def test_what_is_named_is_no_key(tmp_path: Path) -> None:
     data = file(tmp_path, "train.csv", "index,id\n3,a\n4,b\n5,b\n")
     task = TabularTask("t", data, text_column="id", label_column="index")

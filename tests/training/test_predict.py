@@ -44,3 +44,17 @@ def test_each_row_has_its_own_output(kind: type, tokens_at_once: int) -> None:
 
 def test_nothing_to_read_gives_nothing() -> None:
     assert predict(torch.nn.Linear(1, 1), Logits(), Features.of([]), pad_id=0) == []
+
+
+@pytest.mark.parametrize(("num_threads", "num_batches"), [(1, 3), (2, 2), (64, 1)])
+def test_on_a_cpu_batches_are_small(num_threads: int, num_batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    class Recorded(Logits):
+        def outputs(self, model: torch.nn.Module, batch: LabelledBatch) -> Tensor:
+            sizes.append(batch.attention_mask.numel())
+            return torch.zeros(len(batch.attention_mask), 1)
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: num_threads)
+    assert len(predict(torch.nn.Linear(1, 1), Recorded(), Features.of([[5] * 30] * 80), pad_id=0)) == 80
+    assert len(sizes) == num_batches and max(sizes) <= 1024 * num_threads

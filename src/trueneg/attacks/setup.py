@@ -37,6 +37,8 @@ class AttackConfig:
     """A checkpoint that proposes words."""
     tagger: str = "pattern"
     wordnet: str = ""
+    device: str = ""
+    """Device of ``encoder`` and ``masked_lm``; by default a GPU if there is one. The attacked model has its own."""
     settings: tuple[str, ...] = ()
     """``key=value``, for the attack's own options."""
 
@@ -107,6 +109,13 @@ class AttackSetup:
         self.provenance["masked_lm"] = self._path("masked_lm", "a checkpoint that proposes words")
         return self.config.masked_lm
 
+    @property
+    def device(self) -> str:
+        """The device that encoders run on: the named one, else a GPU if there is one."""
+        from trueneg.training.distributed import choose_device
+
+        return str(choose_device(self._path("device")))
+
     def similarity(self, *, is_optional: bool = False) -> Similarity | None:
         """Load the encoder that measures the similarity of texts; None for no limit.
 
@@ -117,7 +126,7 @@ class AttackSetup:
 
         what = "" if is_optional else "a checkpoint whose vectors measure how similar texts are, or none for no limit"
         source = self._path("encoder", what)
-        found = None if source in ("", "none") else MeanVectors(source)
+        found = None if source in ("", "none") else MeanVectors(source, self.device)
         self.provenance.update({"similarity": "none"} if found is None else found.provenance)
         return found
 

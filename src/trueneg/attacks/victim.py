@@ -18,10 +18,7 @@ from trueneg.evaluation.predictions import pad_id
 from trueneg.objectives.labelled import Classification, LabelledBatch
 from trueneg.tasks.text import TextExample, TextTask
 from trueneg.training.features import Features
-from trueneg.training.predict import TOKENS_AT_ONCE, predict
-
-CPU_TOKENS_AT_ONCE = 1024
-"""Padded tokens per batch on a CPU, limited by its caches."""
+from trueneg.training.predict import predict
 
 
 class Classifier(Protocol):
@@ -64,7 +61,7 @@ class Victim:
         tokenizer: The model's.
         length: Maximum number of tokens of a text.
         precision: ``fp32``, ``bf16`` or ``fp16``.
-        tokens_at_once: Padded tokens per batch; by default enough to use the model's device well.
+        tokens_at_once: Padded tokens per batch; by default as many as ``predict`` chooses for its device.
         cache_size: Number of texts whose probabilities are cached, so that texts with the same tokens are read once.
 
     Raises:
@@ -92,8 +89,7 @@ class Victim:
         self.length = length
         self.counts = Counts()
         self._precision = precision
-        is_on_cpu = next(model.parameters()).device.type == "cpu"
-        self._tokens_at_once = tokens_at_once or (CPU_TOKENS_AT_ONCE if is_on_cpu else TOKENS_AT_ONCE)
+        self._tokens_at_once = tokens_at_once
         self._pad_id = pad_id(tokenizer)
         self._objective = _Counted(self.counts)
         self._cache: BoundedCache[bytes, NDArray[np.float64]] = BoundedCache(cache_size)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trueneg.cli.options import WordNetPath
+from trueneg.cli.options import Device, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Settings, refuse_given
+from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError
 from trueneg.terminal.progress import Bar
 
@@ -50,6 +51,7 @@ def attack(
     parses: Annotated[str, typer.Option(hidden=True)] = "",
     tagger: Annotated[str, typer.Option(help="Part-of-speech tagger: pattern, spacy:MODEL, …")] = "pattern",
     wordnet: WordNetPath = "",
+    device: Device = "",
     out: Annotated[Path | None, typer.Option(help="Also write the metrics of all models to this JSON file.")] = None,
     results: Annotated[
         str, typer.Option(help="Folder for the results, as TASK/seed-N; by default each model's own.")
@@ -81,6 +83,7 @@ def attack(
     else:
         refuse_given(context, ("label_names",), "--attack")
     given = {option: context.params[option] for option in options if option != "settings"}
+    given["device"] = device and make_resources(wordnet, device).device
     config = AttackConfig(name=name, settings=tuple(settings or ()), **given)
     output = Output(as_json, quiet)
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from trueneg.cli.options import Device
 from trueneg.cli.output import Json, Output, Quiet, refuse_given
+from trueneg.cli.resources import make_resources
 from trueneg.config.codec import override
 from trueneg.config.objective_options import TripletConfig
 from trueneg.errors import ConfigError, TruenegWarning, unknown_name
@@ -69,6 +71,7 @@ def encoder(
         Path | None,
         typer.Option(help="File to write: results for `trueneg report` if it ends in .json, else the triplets."),
     ] = None,
+    device: Device = "",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -85,7 +88,8 @@ def encoder(
     refuse_given(context, UNUSED[task], f"--task {task}")
     if not data:
         raise ConfigError(f"--task {task} reads --data: {_DATA[task]}")
-    evaluate_encoders(checkpoint, task, data, split or (), wordnet, settings or (), rows, out, Output(as_json, quiet))
+    output = Output(as_json, quiet)
+    evaluate_encoders(checkpoint, task, data, split or (), wordnet, settings or (), rows, out, output, device)
 
 
 def evaluate_encoders(
@@ -98,10 +102,12 @@ def evaluate_encoders(
     limit: int,
     out: Path | None,
     output: Output,
+    device: str = "",
 ) -> None:
     """Evaluate encoders without fine-tuning."""
     if len(splits) > 1:
         raise ConfigError(f"--split {splits[1]}: --task {task} reads one split: name one")
+    device = make_resources(wordnet, device).device
     holds_triplets = task == "triplets" and out is not None and out.suffix != RESULTS
     if task == "triplets":
         triplets, made = _read_or_made(data, wordnet, settings, limit, output)
@@ -109,11 +115,11 @@ def evaluate_encoders(
             from trueneg.evaluation.encoders.triplets import write_triplets
 
             write_triplets(out, triplets)
-        rows, records = _hits(checkpoints, triplets, made, output)
+        rows, records = _hits(checkpoints, triplets, made, device, output)
         read = {"split": "", "rows": limit, "examples": _digest(triplets)}
     else:
         split = (splits or ("dev",))[0]
-        rows, records, digest = _similarity(checkpoints, data, split, limit, output)
+        rows, records, digest = _similarity(checkpoints, data, split, limit, device, output)
         read = {"split": split, "rows": limit, "examples": digest}
     if out is not None and not holds_triplets:
         write_json(out, {task: records, "data": data, **read, "versions": versions()})
@@ -171,7 +177,7 @@ def _read_or_made(
 
 
 def _hits(
-    checkpoints: Sequence[str], triplets: Sequence[Triplet], made: Mapping[str, Any], output: Output
+    checkpoints: Sequence[str], triplets: Sequence[Triplet], made: Mapping[str, Any], device: str, output: Output
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from trueneg.evaluation.encoders.triplets import SIMILARITIES, hits, margins
     from trueneg.models.text_reader import TextReader
@@ -179,7 +185,7 @@ def _hits(
     rows, records = [], []
     for checkpoint in checkpoints:
         with Bar(checkpoint, len(triplets), unit="triplets", quiet=output.quiet) as bar:
-            measured = margins(TextReader(checkpoint), triplets, bar.tell)
+            measured = margins(TextReader(checkpoint, device=device), triplets, bar.tell)
         for way in SIMILARITIES:
             found = hits(measured, way)
             rows.append(
@@ -208,7 +214,7 @@ def _sentences(path: Path) -> list[str]:
 
 
 def _similarity(
-    checkpoints: Sequence[str], data: str, split: str, limit: int, output: Output
+    checkpoints: Sequence[str], data: str, split: str, limit: int, device: str, output: Output
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
     from trueneg.evaluation.encoders.sentence_similarity import sentence_similarity
     from trueneg.models.text_reader import POOLINGS, TextReader
@@ -222,7 +228,7 @@ def _similarity(
     rows, records = [], []
     for checkpoint in dict.fromkeys([*before, *checkpoints]):
         with Bar(checkpoint, unit="sentences", quiet=output.quiet) as bar:
-            found = sentence_similarity(TextReader(checkpoint), examples, bar.tell)
+            found = sentence_similarity(TextReader(checkpoint, device=device), examples, bar.tell)
         for pooling in POOLINGS:
             interval = found.interval(pooling)
             figures = {"Spearman x 100": _percent(interval), "pairs": f"{len(examples):,}"}

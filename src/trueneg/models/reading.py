@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
-from trueneg.arithmetic import reading_autocast
+from trueneg.arithmetic import reading_autocast, reading_tokens
 from trueneg.errors import ConfigError, ModelError
 from trueneg.models.backbone import max_length
 from trueneg.models.export import save_hugging_face
@@ -35,7 +35,7 @@ Places = Sequence[tuple[int, int]]
 WINDOW = 128
 """Default maximum number of tokens of a text."""
 
-_TOKENS_AT_ONCE, _TOKENS_A_THREAD = 8192, 1024
+_TOKENS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True)
@@ -343,17 +343,12 @@ def by_budget(
     order: NDArray[np.int64], lengths: NDArray[np.int64], device: torch.device
 ) -> Iterator[NDArray[np.int64]]:
     """Split indices in order of ascending length into batches of as many tokens, with padding, as suit a device."""
-    start, budget = 0, _tokens_at_once(device)
+    start, budget = 0, reading_tokens(device, _TOKENS_AT_ONCE)
     while start < len(order):
         sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)
         stop = start + max(1, int(np.searchsorted(sizes, budget, side="right")))
         yield order[start:stop]
         start = stop
-
-
-def _tokens_at_once(device: torch.device) -> int:
-    """Number of tokens of a batch: on a CPU so few that the states of a layer stay in its caches."""
-    return min(_TOKENS_AT_ONCE, _TOKENS_A_THREAD * torch.get_num_threads()) if device.type == "cpu" else _TOKENS_AT_ONCE
 
 
 def padded(ids: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerFast) -> tuple[Tensor, Tensor]:

@@ -104,7 +104,8 @@ def as_articles(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         articles.setdefault(row.get("title"), {}).setdefault(row.get("context"), []).append(question)
     return {
         "data": [
-            {"title": title, "paragraphs": [{"context": context, "qas": qas} for context, qas in paragraphs.items()]}
+            ({} if title is None else {"title": title})
+            | {"paragraphs": [{"context": context, "qas": qas} for context, qas in paragraphs.items()]}
             for title, paragraphs in articles.items()
         ]
     }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.finetune_options import TaskConfig
-from trueneg.errors import ConfigError, TaskError, unknown_name
+from trueneg.errors import ConfigError, ModelError, TaskError, unknown_name
 from trueneg.objectives.labelled import SpanExtraction
 from trueneg.tasks.base import Encoded, Prediction, Split, Task
 from trueneg.tasks.hub import as_articles, open_hub
@@ -134,10 +134,19 @@ class SquadTask(Task[SquadExample]):
         wrong; ``probability`` is the best span's share among the ``num_best`` best, in version 2.0 with "no answer".
         Version 2.0 adds ``is_impossible`` and ``null_odds``, the score of "no answer" minus that of the best span (0 if
         there is none).
+
+        Raises:
+            ModelError: for outputs that are not finite.
         """
         assert isinstance(encoded, Windows), "encoded by another task"
         if not examples:
             return []
+        for number, row in zip(encoded.example.tolist(), outputs, strict=True):
+            if not np.isfinite(row).all():
+                key = examples[number].key
+                raise ModelError(
+                    f"{self.name}: the model's output for '{key}' is not finite: it diverged, train it again"
+                )
         spans = best_spans(encoded, outputs, num_best=self.num_best, max_length=self.max_answer)
         nulls = null_scores(encoded, outputs) if self.has_impossible else np.full(len(examples), -np.inf, np.float32)
         predictions: list[Prediction] = []

@@ -135,7 +135,8 @@ def _resolve(records: Records, given: TextColumns) -> tuple[TextColumns, list[st
         if name and name not in names:
             raise TaskError(f"{records.path}: --{option}-column: {unknown_name('column', name, names)}")
     text, second, label = given.text, given.second, given.label
-    key = next((name for name in names if name.lower() in _KEYS and name not in (text, second, label)), None)
+    # A column without a name, as pandas writes its index, is not the text that was not named, though both are "".
+    key = next((name for name in names if name.lower() in _KEYS and name not in (text or None, second, label)), None)
     notes += [] if key is None else [f"examples are named by the column {key!r}"]
     if label is None:
         found = [name for name in names if name.lower() in _LABELS and name not in (text, second)]

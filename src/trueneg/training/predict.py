@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trueneg.arithmetic import reading_tokens
 from trueneg.hardware import autocast
 from trueneg.models.modes import eval_mode
 from trueneg.objectives.labelled import LabelledObjective
@@ -13,8 +14,8 @@ from trueneg.terminal.progress import ProgressCallback, counted, no_progress
 from trueneg.training.distributed import Processes
 from trueneg.training.features import Features
 
-TOKENS_AT_ONCE = 16_384
-"""Tokens in a batch, padding included: enough to keep a GPU busy, and few enough to fit beside any encoder."""
+_TOKENS_AT_ONCE = 16_384
+"""Most tokens in a batch, padding included: enough to keep a GPU busy, and few enough to fit beside any encoder."""
 
 
 @torch.no_grad()
@@ -26,22 +27,23 @@ def predict(
     *,
     precision: str = "fp32",
     processes: Processes | None = None,
-    tokens_at_once: int = TOKENS_AT_ONCE,
+    tokens_at_once: int = 0,
     progress: ProgressCallback = no_progress,
 ) -> list[NDArray[np.float32]]:
     """Outputs of each row, in order: ``[outputs]``, or ``[tokens of the row, outputs]`` for objectives over tokens.
 
-    Rows are sorted by length, the longest first, and batched by ``tokens_at_once`` tokens; dropout is off. With several
-    processes, each reads its share, and all get all outputs. ``progress`` is called with the number of rows that this
-    process has read, and the number of all rows.
+    Rows are sorted by length, the longest first, and batched by ``tokens_at_once`` tokens, by default as many as suit
+    the model's device; dropout is off. With several processes, each reads its share, and all get all outputs.
+    ``progress`` is called with the number of rows that this process has read, and the number of all rows.
     """
     processes = processes or Processes()
     device = next(model.parameters()).device
+    at_once = tokens_at_once or reading_tokens(device, _TOKENS_AT_ONCE)
     order = np.argsort(-features.lengths, kind="stable")
     outputs: list[NDArray[np.float32] | None] = [None] * len(features)
     width = 0
     with eval_mode(model):
-        batches = _batches(order[processes.rank :: processes.world_size], features, tokens_at_once)
+        batches = _batches(order[processes.rank :: processes.world_size], features, at_once)
         for numbers in counted(batches, map(len, batches), len(features), progress):
             batch = features.batch(numbers, pad_id).to(device)
             with autocast(device, precision):

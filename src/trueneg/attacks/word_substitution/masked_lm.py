@@ -104,7 +104,7 @@ def make_masked_lm(setup: AttackSetup) -> Attack:
     similarity = setup.similarity(is_optional=not options.is_masked)
     tagger = setup.tagger if options.part_of_speech != "any" else None
     relations = Relations(setup.wordnet) if not options.antonyms else None
-    candidates = MaskedLMCandidates(checkpoint, options, relations)
+    candidates = MaskedLMCandidates(checkpoint, options, relations, setup.device)
 
     def run(victim: Victim, examples: Sequence[TextExample], *, progress: Progress) -> list[AdversarialExample[Any]]:
         mask = victim.tokenizer.mask_token if options.unknown == BERT_MASK else None

@@ -42,7 +42,7 @@ class DifferingExample:
     contender: dict[str, int]
     """The other model's predictions, likewise."""
     text: str = ""
-    """Empty if the data cannot be read again."""
+    """Empty if the data cannot be read again, or do not hold the example any more."""
     second: str = ""
 
 
@@ -57,7 +57,7 @@ def differing_examples(left: str | Path, *right: str | Path) -> tuple[list[Diffe
         right: One or more other folders, each compared with it.
 
     Returns:
-        The examples, and notes on texts that could not be read.
+        The examples, and notes on texts that could not be read or found.
 
     Raises:
         TaskError: if a folder has no results, or predictions are of different examples.
@@ -78,6 +78,7 @@ def differing_examples(left: str | Path, *right: str | Path) -> tuple[list[Diffe
             differing = list(_differing(task, split, (names[0], name), sides))
             result = next(iter(sides[0].values()))[1]
             texts, note = _texts(result) if differing else ({}, "")
+            note = note or _without_text(differing, texts)
             notes |= dict.fromkeys([f"{task}, {split}: {note}"] if note else [])
             found += [_with_text(example, texts) for example in differing]
     return sorted(found, key=lambda one: -one.margin), list(notes)
@@ -123,6 +124,13 @@ def _said(item: Mapping[str, Any], name: str, labels: Sequence[str]) -> str:
     return "" if value is None else str(value)
 
 
+def _without_text(examples: Sequence[DifferingExample], texts: Mapping[str, tuple[str, str]]) -> str:
+    """Say how many examples are not in the data any more; empty if all are."""
+    num_missing = sum(example.key not in texts for example in examples)
+    missing = f"no text for {num_missing:,} of {len(examples):,} examples: the data no longer hold them"
+    return missing if num_missing else ""
+
+
 def _with_text(example: DifferingExample, texts: Mapping[str, tuple[str, str]]) -> DifferingExample:
     text, second = texts.get(example.key, ("", ""))
     return DifferingExample(**{**vars(example), "text": text, "second": second})
@@ -141,7 +149,8 @@ def _texts(result: Result) -> tuple[dict[str, tuple[str, str]], str]:
             examples = [*contrast.original.examples, *contrast.revised.examples]
         else:
             config = decode(FinetuneConfig, with_current_names(FinetuneConfig, result.config))
-            examples = list(make_task(config.task, result.labels or None).read(result.split).examples)
+            # A model that was not trained on the rest of a single file is evaluated on all of it.
+            examples = list(make_task(config.task, result.labels or None).read(result.split, is_whole=True).examples)
     except (TaskError, ConfigError) as error:
         return {}, f"no texts: {error}"
     return {str(example.key): _words(example) for example in examples}, ""
