@@ -147,7 +147,6 @@ def fake_step(
     optimizer: OptimizerConfig,
     train: TrainConfig,
     rows: Batch,
-    others: tuple[nn.Module, ...] = (),
     num_steps: int = 2,
 ) -> Launches:
     """Take true steps on the GPU that is not there, and count the last.
@@ -158,15 +157,15 @@ def fake_step(
         optimizer: As for ``Run.new``.
         train: As for ``Run.new``.
         rows: What is read, on the CPU.
-        others: Modules that a detector holds outside of the module tree.
-        num_steps: The first is not like the others: it makes the optimizer's state and finds the meter empty.
+        num_steps: The first is not like the others: it makes the optimizer's state, finds the meter empty, and moves
+            models that are no submodules to the device, for which it waits.
 
     Raises:
         Waits, DataDependentOutputException, DynamicOutputShapeException: if the step would wait for the device.
     """
     mode, device = FakeTensorMode(allow_non_fake_inputs=True), torch.device("cuda", 0)
     module = TrainingModule(model, objective)
-    without_values(mode, device, module, *others)
+    without_values(mode, device, module)
     with one_attention_kernel(), _bf16_is_there(), mode:
         run = Run(module, make_optimizer(module, optimizer), optimizer, train, device)
         fake = rows._map(mode.from_tensor)
@@ -178,12 +177,11 @@ def fake_step(
     return launches
 
 
-def without_values(mode: FakeTensorMode, device: torch.device, *modules: nn.Module) -> None:
+def without_values(mode: FakeTensorMode, device: torch.device, module: nn.Module) -> None:
     """Replace parameters and buffers by tensors of a device that hold nothing; what is shared stays shared."""
     known: dict[int, Tensor] = {}
     held = [  # so that no id is given twice
         (values, name, value)
-        for module in modules
         for part in module.modules()
         for values in (part._parameters, part._buffers)
         for name, value in values.items()

@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from command_line import World, fails, pretrain_options, works, write_text
+from typer.models import OptionInfo
+
+from trueneg.cli.options import MaxDocumentMib
+from trueneg.corpus.build import build_corpus
+from trueneg.corpus.formats import _LONGEST_DOCUMENT
 
 
 @pytest.fixture
@@ -76,3 +82,12 @@ def test_a_tagger_that_is_none(building: list[object], tmp_path: Path) -> None:
     assert "did you mean 'pattern'?" in fails(*building, "--tagger", "patern")
     assert "tagged" not in works(*building).out
     assert works("corpus", "info", tmp_path / "out", "--json").data["tags"] is None
+
+
+def test_how_long_documents_of_text_files_may_be_is_said_as_it_is() -> None:
+    (option,) = [told for told in get_args(MaxDocumentMib) if isinstance(told, OptionInfo)]
+    verbs = (Path(__file__).parents[2] / "docs" / "verbs.md").read_text()
+    for said in (option.help, build_corpus.__doc__, verbs):
+        words = " ".join((said or "").split())
+        assert re.search(rf"\.txt`* files? .*cut at .*{_LONGEST_DOCUMENT:,} characters.* warning", words), said
+        assert re.search(r"a line,? or (of )?a record's text", words), said

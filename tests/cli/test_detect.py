@@ -272,3 +272,12 @@ def test_the_former_name_of_min_count_is_read_with_a_warning(world: World, tmp_p
     assert old.data["min_count"] == "2" and "--min-count" in old.err and "--least" in old.err
     new = works(*asked, tmp_path / "new.safetensors", "--min-count", 2)
     assert new.data | {"out": ""} == old.data | {"out": ""} and "--least" not in new.err
+
+
+def test_the_ends_of_documents_are_no_words(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("one two three\n\n" * 20)
+    works("tokenizer", "train", text, "--vocab-size", 30, "--out", tmp_path / "tok")
+    works("corpus", "build", text, "--tokenizer", tmp_path / "tok", "--out", tmp_path / "corpus")
+    said = works("detect", "bigrams", "--corpus", tmp_path / "corpus", "--out", tmp_path / "b.safetensors")
+    assert "4 pairs of 4 words, from 60 words of text" in said.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from trueneg.corpus.bigrams import BOUNDARY, Bigrams, count_bigrams
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CorpusError
+from trueneg.terminal.progress import no_progress
 
 TEXT = """The big cat's sat, and the big dog sat!
 
@@ -78,6 +80,28 @@ def test_counts_do_not_depend_on_how_much_is_read_at_once(corpus: Corpus, monkey
     parts = count_bigrams(corpus, progress=lambda done, total: told.append((done, total)))
     assert parts.digest == whole.digest
     assert told[-1] == (corpus.num_documents, corpus.num_documents) and len(told) > 10
+
+
+def test_long_documents_are_read_few_at_once(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = count_bigrams(corpus)
+    tokenizer, sizes = corpus.load_tokenizer(), list[int]()
+    decode = tokenizer.batch_decode
+
+    def spy(ids: list[list[int]], **options: Any) -> list[str]:
+        sizes.append(sum(map(len, ids)))
+        return decode(ids, **options)
+
+    longest = int(np.diff(corpus.offsets).max())
+    limit = longest - 1  # which one document exceeds
+    monkeypatch.setattr(bigrams, "_TOKENS", limit)
+    monkeypatch.setattr(bigrams, "_PAIRS", 2)
+    monkeypatch.setattr(tokenizer, "batch_decode", spy)
+    monkeypatch.setattr(Corpus, "load_tokenizer", lambda _: tokenizer)
+    counted = [len(numbers) - 2 for numbers in bigrams._chunks(corpus, {BOUNDARY: 0}, no_progress)]
+    assert max(sizes) == longest and sum(sizes) == corpus.num_tokens
+    assert sum(size > limit // 2 for size in sizes) > len(sizes) // 2  # blocks are full
+    assert len(counted) == corpus.num_documents  # each more pairs than are counted at once
+    assert count_bigrams(corpus).digest == whole.digest
 
 
 def test_counts_are_read_as_they_were_written(corpus: Corpus, tmp_path: Path) -> None:

@@ -92,6 +92,13 @@ def test_folders_and_globs_behind_urls_are_read_in_sorted_order(bucket: str) -> 
         assert len(list(read_documents(bucket))) == 3
 
 
+def test_folders_that_a_glob_behind_a_url_matches_are_read(bucket: str) -> None:
+    for name in ("a.txt", "b/c/z.txt", "b/a.txt", "b/.hidden.txt"):
+        put(f"{bucket}/{name}", name.encode())
+    assert list(read_documents(f"{bucket}/*")) == ["a.txt", "b/a.txt", "b/c/z.txt"]
+    assert list(read_documents(f"{bucket}/**")) == ["a.txt", "b/a.txt", "b/c/z.txt"]
+
+
 def test_what_is_named_is_read_even_if_it_is_hidden(bucket: str) -> None:
     for name in (".hidden.txt", ".cache/a.txt", ".cache/.b.txt"):
         put(f"{bucket}/{name}", name.encode())

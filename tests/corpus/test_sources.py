@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import json
 import lzma
+import os
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -105,6 +107,49 @@ def test_linked_folders_are_read_and_no_loop_is_followed(tmp_path: Path) -> None
     assert list(read_documents(str(tmp_path / "here"))) == ["a", "b"]
 
 
+def test_folders_that_a_glob_matches_are_read(tmp_path: Path) -> None:
+    for name in ("a.txt", "b/c/z.txt", "b/a.txt", "b/.hidden.txt", "b-c.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    wanted = ["a.txt", "b-c.txt", "b/a.txt", "b/c/z.txt"]
+    assert list(read_documents(str(tmp_path / "*"))) == wanted
+    assert list(read_documents(str(tmp_path / "**"))) == wanted  # each once
+    assert list(read_documents(str(tmp_path / "b*"))) == wanted[1:]
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".#a.txt").symlink_to("nobody@nowhere")  # of an editor
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "b.txt").symlink_to("nowhere")
+    assert list(read_documents(str(tmp_path))) == ["a"]
+    (tmp_path / "sub" / "b.txt").symlink_to(tmp_path / ".git" / "annex" / "objects" / "b.txt")
+    for source in ("", "*", "sub", "**/*.txt"):
+        refused(tmp_path / source, r"sub/b\.txt' cannot be read \(No such file or directory\): fetch .*'git annex get'")
+    assert list(read_documents(str(tmp_path / "*.txt"))) == ["a"]
+
+
+def test_a_folder_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.txt", "closed/b.txt", ".trash/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    closed = {str(tmp_path / ".trash")}
+
+    def scan(path: Any, of_root: Callable[..., Any] = os.scandir) -> Any:
+        if str(path) in closed:  # whoever runs the tests may read everything
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return of_root(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    assert list(read_documents(str(tmp_path))) == ["a.txt", "closed/b.txt"]
+    closed.add(str(tmp_path / "closed"))
+    for source in ("", "*", "closed"):
+        refused(tmp_path / source, r"closed' cannot be read \(Permission denied\): let it be read, or give a glob")
+    assert list(read_documents(str(tmp_path / "*.txt"))) == ["a.txt"]
+
+
 def test_files_of_a_folder_that_are_no_text_are_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x", encoding="utf-8")
     (tmp_path / "notes.docx").write_bytes(b"x")
@@ -197,6 +242,15 @@ def test_a_compressed_file_that_is_none_is_refused(tmp_path: Path, suffix: str) 
     path = tmp_path / f"a.txt{suffix}"
     path.write_bytes(TEXT.encode())
     refused(path, "damaged or cut short")
+
+
+@pytest.mark.parametrize("window", [28, 31])
+def test_zstandard_of_long_windows_is_read(tmp_path: Path, window: int) -> None:
+    """A frame as ``zstd --long`` writes it, by hand, since compressing with such a window takes gigabytes."""
+    text = b"One text."
+    block = (len(text) << 3 | 1).to_bytes(3, "little") + text  # the last one, not compressed
+    (tmp_path / "a.txt.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes([0, window - 10 << 3]) + block)
+    assert list(read_documents(str(tmp_path / "a.txt.zst"))) == ["One text."]
 
 
 def test_a_parquet_file_that_is_none_is_refused(tmp_path: Path) -> None:

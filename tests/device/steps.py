@@ -64,8 +64,8 @@ class Step:
     objective: Objective[Any, Any]
     given: Callable[[Rows], Any] = lambda rows: rows
     """What the objective is given for plain rows."""
-    others: tuple[nn.Module, ...] = ()
-    """Modules that a detector holds outside of the module tree."""
+    has_another: bool = False
+    """Whether a frozen model outside of the module tree reads along, which the first step moves to the device."""
     has_masks: bool = True
     """Whether the attention that takes a mask is there."""
 
@@ -128,7 +128,7 @@ def table() -> TableDetector:
 def prototypes(use: str) -> Step:
     encoder, random = Encoder(tiny.make_hf_masked_lm("bert")), torch.Generator().manual_seed(0)
     table, kinds = torch.randn(tiny.VOCAB_SIZE, 32, generator=random), torch.arange(tiny.VOCAB_SIZE) % 3
-    return replace(corrected(PrototypeDetector(DeviceRowReader(encoder, None), table, kinds), use), others=(encoder,))
+    return replace(corrected(PrototypeDetector(DeviceRowReader(encoder, None), table, kinds), use), has_another=True)
 
 
 def read_by(**options: Any) -> Step:
@@ -139,7 +139,7 @@ def read_by(**options: Any) -> Step:
         options["smoothing"] = Smoothing(source, teacher=other)
     if hard is not None:
         options["hard_tokens"] = HardTokens(other, hard)
-    return replace(masked_lm(**options), others=(other,))
+    return replace(masked_lm(**options), has_another=True)
 
 
 def annotated(use: str, **options: Any) -> Step:
@@ -278,8 +278,7 @@ def main() -> None:
                     OptimizerConfig(),
                     train,
                     step.given(given),
-                    step.others,
-                    num_steps=2 if name in COUNTED else 1,
+                    num_steps=2 if name in COUNTED or step.has_another else 1,
                 )
             found[name] = {
                 "error": "",

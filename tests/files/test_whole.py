@@ -114,3 +114,14 @@ def test_a_folder_stays_if_filling_fails(tmp_path: Path) -> None:
         replace_folder(tmp_path / "hf", fill)
     assert (tmp_path / "hf" / "a").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
+
+
+def test_the_working_folder_is_replaced_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hf").mkdir()
+    monkeypatch.chdir(tmp_path / "hf")
+    replace_folder(Path(), lambda folder: (folder / "a").write_text("new"))
+    assert (tmp_path / "hf" / "a").read_text() == "new"
+    (tmp_path / ".hf.old").mkdir()  # left by a kill
+    monkeypatch.chdir(tmp_path / "hf")
+    restore_folder(Path())
+    assert [path.name for path in tmp_path.rglob("*")] == ["hf", "a"]

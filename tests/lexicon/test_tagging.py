@@ -5,7 +5,7 @@ import re
 import sys
 import types
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -84,6 +84,24 @@ def test_content_words_have_a_class() -> None:
 )
 def test_words_and_sentences(text: str, expected: list[str]) -> None:
     assert sentences_of(text) == expected
+
+
+# What a sentence's end is; slow, since a run of blank lines is tried from each of its lines.
+END = re.compile(rf"[.!?…]{tagging._NOT_ENDED}['\"”’)\]]*\s+(?![a-z\s])|\n\s*(?![a-z\s])")
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from(" \n\t\u00a0.!?…'”)]aBz1"), max_size=40))
+def test_sentences_end_where_they_are_said_to(text: str) -> None:
+    bounds = pairwise([0, *(match.end() for match in END.finditer(text)), len(text)])
+    words = [tagging._WORD.findall(text[start:stop]) for start, stop in bounds]
+    assert sentences_of(text) == [" ".join(sentence) for sentence in words if sentence]
+
+
+@pytest.mark.parametrize(("end", "expected"), [("\n", ["one two", "Three"]), (".\n", ["one . two .", "Three"])])
+def test_a_long_run_of_blank_lines_is_read_once(end: str, expected: list[str]) -> None:
+    many = end + "\n" * 100_000  # trying it from each of its lines takes minutes
+    assert sentences_of(f"one{many}two{many}Three") == expected
 
 
 def test_text_without_full_stops_is_cut() -> None:

@@ -152,3 +152,11 @@ def test_smoothing_by_a_model_is_estimated(source: str) -> None:
     smoothed = estimate(override(TINY, [f"objective.smoothing.source={source}"]), vocab_size=500)
     more = smoothed.weights - plain.weights
     assert more == 0 if source == "self" else 0 < more < plain.weights
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "stableadamw", "muon"])
+def test_float16_is_estimated_with_every_optimizer(optimizer: str) -> None:
+    """Of which some read on the host whether a gradient overflowed: there are no values here."""
+    config = override(TINY, [f"optimizer.name={optimizer}"])
+    half, whole = (estimate(override(config, [f"train.precision={name}"]), vocab_size=500) for name in ("fp16", "fp32"))
+    assert half.optimizer == whole.optimizer > 0 and half.activations > 0

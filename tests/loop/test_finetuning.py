@@ -14,7 +14,18 @@ import pytest
 import torch
 import transformers.modeling_utils
 from safetensors.torch import load_file
-from tiny_runs import PowerCut, before_step, cut_power, documents, ending, readings, start, terminate, together
+from tiny_runs import (
+    PowerCut,
+    before_step,
+    cut_power,
+    documents,
+    ending,
+    in_float32,
+    readings,
+    start,
+    terminate,
+    together,
+)
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
 from trueneg.config.codec import load_config, override
@@ -118,6 +129,16 @@ def test_the_precision_is_the_devices_unless_it_is_said(
     monkeypatch.setattr("trueneg.training.precision.is_bfloat16_faster", lambda device: not is_native)
     again = finetune(config, tmp_path, quiet=True)
     assert (again.reason, precision_of(again)) == ("finished", precision), "on another machine, nothing is done again"
+
+
+def test_processes_that_measure_differently_train_alike(configure: Configure, tmp_path: Path) -> None:
+    config, out = configure("train.precision=auto", "epochs=0.2"), tmp_path / "results"
+    measured = {rank: {"is_bfloat16_faster": rank == 0, "before_step": (0, in_float32)} for rank in range(2)}
+    assert [told.get("reason") for told in together(config, out, 2, measured)] == ["finished"] * 2
+    assert load_config(FinetuneConfig, out / "sst2" / "seed-1" / "config.json").train.precision == "fp32"
+    # Finished, it is not done again, whatever is measured now.
+    again = {rank: {"is_bfloat16_faster": True} for rank in range(2)}
+    assert [told.get("reason") for told in together(config, out, 2, again)] == ["finished"] * 2
 
 
 def test_it_learns_and_leaves_everything_behind(configure: Configure, tmp_path: Path) -> None:

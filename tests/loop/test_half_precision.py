@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import MakeConfig, before_step, check_resumes, last_checkpoint, poison, readings, together
+from tiny_runs import MakeConfig, before_step, check_resumes, in_float32, last_checkpoint, poison, readings, together
 from torch import Tensor
 
+from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.errors import CheckpointError, DivergedError
+from trueneg.objectives import mlm
+from trueneg.objectives.base import Sums
+from trueneg.objectives.mlm import MaskedLM
+from trueneg.runs.configuring import load_run_config
 from trueneg.runs.pretraining import pretrain
 from trueneg.training.step import Run
 
@@ -106,3 +111,44 @@ def test_a_run_does_not_change_its_precision(config_of: MakeConfig, tmp_path: Pa
     pretrain(config_of("mlm", *FP16), tmp_path / "run", quiet=True)
     with pytest.raises(CheckpointError, match=r"train\.precision"):
         pretrain(config_of("mlm", *FP16[1:], "train.precision=fp32"), tmp_path / "run", resume=True, quiet=True)
+
+
+def test_rows_are_corrupted_in_the_runs_precision_and_as_in_float32(
+    config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may judge what is masked, in training and on held-out text."""
+    seen: list[tuple[bool, bool]] = []
+    drawn: list[Tensor] = []
+
+    class Watched(MaskedLM):
+        def corrupt(self, rows: Rows) -> MaskedRows:
+            seen.append((self.training, torch.is_autocast_enabled("cpu")))
+            batch = super().corrupt(rows)
+            drawn.extend((batch.input_ids, batch.positions, batch.is_masked, batch.draws))
+            return batch
+
+        def counts(self, batch: MaskedRows) -> Sums:
+            seen.append((self.training, torch.is_autocast_enabled("cpu")))
+            return super().counts(batch)
+
+    monkeypatch.setattr(mlm, "MaskedLM", Watched)
+    found = {}
+    for precision in ("fp32", "bf16", "fp16"):
+        settings = (f"train.precision={precision}", "train.steps=2", "train.eval_every=2")
+        pretrain(config_of("mlm", *settings), tmp_path / precision, quiet=True)
+        is_half = precision != "fp32"
+        assert set(seen) == {(True, is_half), (False, is_half)}
+        found[precision] = [*drawn]
+        seen.clear()
+        drawn.clear()
+    for half in ("bf16", "fp16"):
+        assert len(found[half]) == len(found["fp32"])
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found[half], found["fp32"], strict=True))
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_processes_that_measure_differently_train_alike(slow: int, config_of: MakeConfig, tmp_path: Path) -> None:
+    config = config_of("mlm", "train.precision=auto", "train.steps=2", "train.eval_every=0")
+    measured = {rank: {"is_bfloat16_faster": rank != slow, "before_step": (0, in_float32)} for rank in range(2)}
+    assert together(config, tmp_path / "run", 2, measured) == [{"reason": "finished", "step": 2}] * 2
+    assert load_run_config(tmp_path / "run").train.precision == "fp32"

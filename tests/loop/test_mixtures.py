@@ -22,6 +22,7 @@ from tiny_runs import (
     weight_distance,
 )
 
+from trueneg.config.batch_sizes import rows_before
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
 from trueneg.corpus.annotate import write_annotations
@@ -208,6 +209,13 @@ def test_epochs_of_a_mixture_are_of_all_its_rows(mixed: Mixed) -> None:
     rows = rows_of(even, open_corpora(even.corpus))
     epochs = rows.epochs(even.train.steps * even.train.batch_size)
     assert list(epochs.values()) == pytest.approx([3, 3], abs=0.2)
+
+
+def test_epochs_take_more_steps_while_batches_grow(mixed: Mixed) -> None:
+    growing = ["train.batch_warmup_steps=6", "train.batch_warmup_from=2"]
+    config = configure("electra-tiny", epochs=2, settings=[f"corpus.mixture={mixed().corpus.mixture}", *growing])
+    num_rows = 2 * len(rows_of(config, open_corpora(config.corpus)))
+    assert rows_before(config.train, config.train.steps - 1) < num_rows <= rows_before(config.train, config.train.steps)
 
 
 def test_many_epochs_are_warned_of_and_can_be_refused(

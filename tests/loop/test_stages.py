@@ -36,6 +36,7 @@ from tiny_runs import (
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tiny_tokenizers import SPECIAL, numbered, wrapped
+from trueneg.config.batch_sizes import check_rows, rows_of_step
 from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig, StageConfig
 from trueneg.config.presets import preset
@@ -44,7 +45,7 @@ from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, TruenegError
-from trueneg.runs.bench import of_stage
+from trueneg.runs.bench import _of_one_row, of_stage
 from trueneg.runs.configuring import configure
 from trueneg.runs.pretraining import pretrain, rehearse
 from trueneg.training.batches import CorpusBatches
@@ -415,8 +416,18 @@ def test_a_benchmark_measures_one_stage_and_says_which() -> None:
     config, said = preset("modernbert-base-staged"), list[str]()
     first, decay = of_stage(config, "", said.append), of_stage(config, "decay", said.append)
     assert said == [f"measuring stage '{name}' of pretrain, extend, decay" for name in ("pretrain", "decay")]
-    expected = [stage.config for stage in stages_of(config)]
-    assert [first, decay] == [replace(expected[0], stages=()), replace(expected[2], stages=())]
+    expected = [override(replace(one.config, stages=()), ["batch_warmup_steps=0"]) for one in stages_of(config)]
+    assert [first, decay] == [expected[0], expected[2]]
     assert (first.corpus.length, decay.corpus.length) == (1024, 8192)
     plain = preset("electra-tiny")
     assert of_stage(plain, "", said.append) == plain and len(said) == 2
+
+
+@pytest.mark.parametrize("name", ["modernbert-base-staged", "mmbert-base-staged"])
+def test_a_benchmark_measures_full_batches(name: str) -> None:
+    config = preset(name)
+    assert rows_of_step(stages_of(config)[0].config.train, 3) < config.train.batch_size
+    measured = of_stage(config, "", lambda message: None).train
+    assert [rows_of_step(measured, step) for step in range(4)] == [config.train.batch_size] * 4
+    one_row = _of_one_row(of_stage(config, "", lambda message: None)).train
+    check_rows(one_row, one_row.steps)

@@ -31,7 +31,7 @@ from trueneg.corruption.rows import Rows
 from trueneg.objectives import with_objective
 from trueneg.runs.finetuning import finetune
 from trueneg.runs.pretraining import pretrain
-from trueneg.training import loop
+from trueneg.training import loop, precision
 from trueneg.training.log import read_metrics
 from trueneg.training.step import Run
 
@@ -227,6 +227,10 @@ def press_ctrl_c(run: Run) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
+def in_float32(run: Run) -> None:
+    assert run.config.precision == "fp32"
+
+
 def poison(run: Run) -> None:
     """Make this process's next loss NaN, and no other's."""
     bias = next(parameter for name, parameter in run.module.named_parameters() if name.endswith("LayerNorm.bias"))
@@ -305,6 +309,8 @@ def _train(config: PretrainConfig | FinetuneConfig, out: Path, options: dict[str
         resource.setrlimit(resource.RLIMIT_FSIZE, (options["file_limit"],) * 2)
     if "die_at_file_event" in options:
         _die_at_file_event(out, options["die_at_file_event"])
+    if "is_bfloat16_faster" in options:
+        pytest.MonkeyPatch().setattr(precision, "is_bfloat16_faster", lambda device: options["is_bfloat16_faster"])
     if "before_step" in options:
         before_step(pytest.MonkeyPatch(), *options["before_step"])
     try:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,15 +24,18 @@ from tiny_checkpoints import (
 )
 from torch import nn
 from transformers import AutoModel, AutoModelForPreTraining, PreTrainedModel
+from transformers.utils.hub import cached_file
 
 from trueneg.config.options import ModelConfig
 from trueneg.corpus.tokenizer_training import extend_tokenizer, train_tokenizer
 from trueneg.errors import ModelError, TruenegWarning
+from trueneg.models import loading
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.configurations import hf_config
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import (
     SEMANTIC_HEADS,
+    check_checkpoint,
     count_parameters,
     load_electra,
     load_masked_lm,
@@ -354,6 +358,28 @@ def test_a_hub_name_without_a_hub_is_one_line(load: Load, capfd: pytest.CaptureF
     with no_noise(capfd):
         refused("someone/a-model-that-is-not-here", "is no folder here, and the Hugging Face hub does not", load)
     assert time.monotonic() - start < 20  # and not the library's minute of asking again
+
+
+def test_without_a_hub_a_cached_model_is_read_without_asking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = folder / "models--someone--tiny" / "snapshots" / ("0" * 40)
+    original = make_masked_lm("bert")
+    save_checkpoint(original, snapshot)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder))
+    monkeypatch.setattr(loading, "hub_answers", lambda name: False)
+    asked = {}
+
+    def spy(source: str, name: str, **options: Any) -> str | None:
+        asked[name] = options.get("local_files_only")
+        return cached_file(source, name, **options)
+
+    monkeypatch.setattr(loading, "cached_file", spy)
+    assert same_state(continued("someone/tiny").model, original)
+    assert asked == {"adapter_config.json": True, "model.safetensors.index.json": True}
+    asked.clear()
+    check_checkpoint("someone/tiny")
+    assert set(asked.values()) == {True}
 
 
 def test_settings_of_transformers_are_put_back(folder: Path) -> None:

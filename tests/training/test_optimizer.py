@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import tiny
 from trueneg.config.options import OptimizerConfig
@@ -24,6 +25,7 @@ from trueneg.training.optimizer import (
     optimizer_tensors,
     set_learning_rate,
 )
+from trueneg.training.stable_adamw import StableAdamW
 
 
 @pytest.mark.parametrize(
@@ -241,6 +243,32 @@ def test_stableadamw_that_never_clips_is_adamw() -> None:
             optimizer.step()
     for ours, theirs in zip(stable.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_stableadamw_launches_few_operations_however_many_tensors_there_are() -> None:
+    def launched(num: int) -> int:
+        parameters = [nn.Parameter(torch.ones(3)) for _ in range(num)]
+        optimizer = StableAdamW([{"params": parameters, "weight_decay": 0.1}], lr=0.1)
+        for one in parameters:
+            one.grad = torch.ones(3)
+        optimizer.step()  # which makes the state
+        with Counting() as counting:
+            optimizer.step()
+        return counting.number
+
+    assert launched(100) == launched(3) < 40
+
+
+class Counting(TorchDispatchMode):
+    """Counts operations."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.number = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.number += 1
+        return function(*args, **(kwargs or {}))
 
 
 class Layered(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.config.presets import CONTINUE, PRESETS
 from trueneg.errors import ConfigError
 from trueneg.training import precision
-from trueneg.training.precision import resolve_precision, resolve_run_precision
+from trueneg.training.distributed import Processes
+from trueneg.training.precision import agree_on_precision, resolve_precision, resolve_run_precision
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 AUTO = replace(PretrainConfig(), train=TrainConfig(precision="auto"))
@@ -73,6 +75,42 @@ def test_a_configuration_that_left_it_open_leaves_it_to_the_device(
     monkeypatch.setattr(precision, "is_bfloat16_faster", lambda device: True)
     (tmp_path / "config.json").write_text('{"train": {"precision": "auto"}}')
     assert resolve_run_precision(AUTO, CPU, tmp_path)[0].train.precision == "bf16"
+
+
+class Voting(Processes):
+    """Processes of which another one chose a precision."""
+
+    def __init__(self, other: str) -> None:
+        super().__init__(0, 2)
+        object.__setattr__(self, "other", other)
+
+    def any_of(self, flags: Sequence[bool], device: torch.device) -> list[bool]:
+        others = [self.other == name for name in ("fp32", "fp16")]  # type: ignore[attr-defined]
+        return [ours or theirs for ours, theirs in zip(flags, others, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "chosen"),
+    [
+        ("bf16", "bf16", "bf16"),
+        ("bf16", "fp32", "fp32"),
+        ("fp32", "bf16", "fp32"),
+        ("bf16", "fp16", "fp16"),
+        ("fp16", "fp32", "fp32"),
+    ],
+)
+def test_processes_agree_on_the_most_cautious_precision(own: str, other: str, chosen: str) -> None:
+    config = replace(AUTO, train=TrainConfig(precision=own))  # type: ignore[arg-type]
+    settled, note = agree_on_precision(config, "as measured", Voting(other), CPU)
+    assert settled.train.precision == chosen
+    said = f"precision: {chosen}, since another process chose it (train.precision=auto)"
+    assert note == ("as measured" if chosen == own else said)
+
+
+@pytest.mark.parametrize("own", ["fp32", "bf16", "fp16"])
+def test_a_single_process_has_its_own_precision(own: str) -> None:
+    config = replace(AUTO, train=TrainConfig(precision=own))  # type: ignore[arg-type]
+    assert agree_on_precision(config, "as measured", Processes(), CPU) == (config, "as measured")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"train": 3}', "{"])

@@ -109,7 +109,12 @@ TextField = Annotated[
 ]
 Lines = Annotated[bool, typer.Option("--lines", help="Treat every line as a document.")]
 MaxDocumentMib = Annotated[
-    float, typer.Option(min=0.001, help="Maximum size of a document or line in MiB; longer ones are refused.")
+    float,
+    typer.Option(
+        min=0.001,
+        help="Maximum size in MiB of a line or of a record's text; longer ones are refused. Documents of several lines "
+        "in .txt files are cut at 8,388,608 characters instead, with a warning.",
+    ),
 ]
 
 LearningRate = Annotated[

@@ -25,9 +25,11 @@ MIN_COUNT = 2
 _WORD = re.compile(r"\w+|[^\w\s]")
 _FILE = ArrayFile("counts of bigrams", "1", CorpusError, "make it with 'trueneg detect bigrams'")
 _DOCUMENTS = 1 << 12
-"""Documents decoded at once."""
+"""Maximum number of documents decoded at once."""
+_TOKENS = 1 << 20
+"""Maximum number of tokens decoded at once, unless one document has more."""
 _PAIRS = 1 << 22
-"""Pairs counted at once."""
+"""Pairs counted at once; the document that exceeds it is counted with them."""
 _SECOND = 32
 """Bits of a pair's second word."""
 
@@ -153,16 +155,27 @@ def _chunks(corpus: Corpus, index: dict[str, int], progress: ProgressCallback) -
     """Yield the numbers of words, with a boundary at each end of every document."""
     tokenizer, total = corpus.load_tokenizer(), corpus.num_documents
     numbers = [0]
-    for first in range(0, total, _DOCUMENTS):
-        last = min(total, first + _DOCUMENTS)
+    for first, last in _blocks(corpus.offsets):
         ids = [corpus.document(number).tolist() for number in range(first, last)]
         for text in tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False):
             numbers += [index.setdefault(word, len(index)) for word in words_of(text)]
             numbers.append(0)
-        if len(numbers) > _PAIRS or last == total:
-            yield np.array(numbers, np.int64)
-            numbers = [0]
+            if len(numbers) > _PAIRS:
+                yield np.array(numbers, np.int64)
+                numbers = [0]
         progress(last, total)
+    if len(numbers) > 1:
+        yield np.array(numbers, np.int64)
+
+
+def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield the first document of each block that is decoded at once, and the one after its last."""
+    first, total = 0, len(offsets) - 1
+    while first < total:
+        most = int(np.searchsorted(offsets, offsets[first] + _TOKENS, side="right")) - 1
+        last = min(max(most, first + 1), first + _DOCUMENTS)
+        yield first, last
+        first = last
 
 
 def _sum(codes: NDArray[np.int64], times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -89,7 +89,8 @@ def build_corpus(
             most the last shard of each split.
         text_field: field or column of the text in JSON, Parquet and hub sources.
         lines: make every line a document of its own, as in line-by-line benchmarks.
-        max_document_mib: maximum MiB of a line, a row or a text; longer ones are refused.
+        max_document_mib: maximum MiB of a line or of a record's text; longer ones are refused. A document of several
+            lines in a ``.txt`` file is cut at 8,388,608 characters instead, with a warning.
         tagger: name of the part-of-speech tagger, see ``trueneg.corpus.tags``; None for no tags.
         overwrite: replace a corpus in ``out`` that is finished, or was begun with other inputs.
         progress: called with the number of UTF-8 bytes of text processed since the last call, including those

@@ -32,6 +32,7 @@ KNOWN = ", ".join(_EXTENSIONS) + f" (each also {', '.join(_COMPRESSIONS)}), {_PA
 _LONGEST_DOCUMENT = 1 << 23  # characters of a document in a text file: more than any book has, but little memory
 _MANY_LINES = 1000  # a text file of so many without a blank line among them is likely to have one text per line
 _ZSTANDARD_BLOCK = 1 << 10  # compressed bytes read at once, of which 4 may expand to 128 KiB: at most 32 MiB
+_ZSTANDARD_WINDOW = 1 << 31  # what "zstd --long=31" uses; the library refuses more than 128 MiB by itself
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class _ZstandardFile(io.RawIOBase):
         import zstandard
 
         self._file = open_binary(path)
-        self._new_frame = zstandard.ZstdDecompressor().decompressobj
+        self._new_frame = zstandard.ZstdDecompressor(max_window_size=_ZSTANDARD_WINDOW).decompressobj
         self._frame: Any = None
         self._rest = b""
         self._decoded = memoryview(b"")

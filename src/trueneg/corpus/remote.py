@@ -108,7 +108,7 @@ def remote_files(url: str, *, is_file: bool) -> list[RemoteFile]:
     """List the files that a URL names, without hidden ones, in sorted order.
 
     Args:
-        url: URL of a file, of a folder, which is listed recursively, or of a glob.
+        url: URL of a file, of a folder, which is listed recursively, or a glob of files and such folders.
         is_file: Whether its name says that it is a file; otherwise the file system is asked.
 
     Raises:
@@ -131,6 +131,10 @@ def remote_files(url: str, *, is_file: bool) -> list[RemoteFile]:
     try:
         if magic:
             found = filesystem.glob(path, detail=True)
+            # A final "**" matches what is below folders by itself: asking for each of them would take long.
+            folders = [name for name, info in found.items() if info.get("type") == "directory"]
+            for name in folders if not path.endswith("**") else ():
+                found |= filesystem.find(name, detail=True)
         elif not is_file and filesystem.isdir(path):
             found = filesystem.find(path, detail=True)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import re
 import warnings
@@ -14,7 +15,7 @@ from trueneg.corpus.hub import HUB_NAME, hub_state, read_hub
 from trueneg.corpus.remote import TextFile, as_local, is_remote, remote_files, shown, size_of
 from trueneg.errors import CorpusError, TruenegWarning
 from trueneg.files.text import LONGEST_TEXT
-from trueneg.files.tree import files_below
+from trueneg.files.tree import files_below, is_regular
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -123,7 +124,7 @@ def source_files(source: str) -> list[TextFile] | None:
     """List the files of a source in the order they are read; None for a hub data set.
 
     Raises:
-        CorpusError: if it does not exist, or a file's extension is unknown.
+        CorpusError: if it does not exist, a part of it cannot be read, or a file's extension is unknown.
     """
     found = _source_files(source)
     return None if found is None else found[0]
@@ -141,14 +142,35 @@ def _source_files(source: str) -> tuple[list[TextFile], list[TextFile]] | None:
         format_of(path)
         return [path], []
     if path.is_dir():
-        return _known_first(source, [p for p in files_below(path) if not _is_hidden(p.relative_to(path))])
+        return _known_first(source, _files_at(path))
     if glob.has_magic(source):
-        matches = map(Path, sorted(glob.glob(source, recursive=True)))  # noqa: PTH207
-        return _known_first(source, [match for match in matches if match.is_file()])
+        matches = map(Path, glob.glob(source, recursive=True))  # noqa: PTH207
+        files = {file for match in matches for file in _files_at(match)}  # "**" matches folders and what they hold
+        return _known_first(source, sorted(files, key=str))
     looks_local = source.startswith((".", "/", "~")) or Path(source).suffix in ENDINGS
     if looks_local or not HUB_NAME.fullmatch(source):
         raise CorpusError(f"no such file or folder: '{source}'")
     return None
+
+
+def _files_at(path: Path) -> list[TextFile]:
+    """The file, or the files below the folder that are not hidden."""
+    tell = functools.partial(_refuse, path)
+    if is_regular(path, tell):
+        return [path]
+    below = files_below(path, tell) if path.is_dir() else []
+    return [file for file in below if not _is_hidden(file.relative_to(path))]
+
+
+def _refuse(folder: Path, error: OSError) -> None:
+    """Refuse what is in a folder and cannot be read, since it may be text; what is hidden is not read anyway."""
+    path = Path(error.filename)
+    if _is_hidden(path.relative_to(folder)):
+        return
+    remedy = "let it be read, or give a glob that leaves it out"
+    if isinstance(error, FileNotFoundError):
+        remedy = "fetch what this link leads to, as with 'git annex get' or 'dvc pull', or remove it"
+    raise CorpusError(f"'{path}' cannot be read ({error.strerror}): {remedy}") from error
 
 
 def text_bytes(sources: Iterable[str]) -> int | None:

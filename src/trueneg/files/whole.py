@@ -102,6 +102,7 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
     Raises:
         OSError: if writing fails; ``path`` is then unchanged.
     """
+    path = path.absolute()  # "." has no name
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
     restore_folder(path)
     try:
@@ -120,6 +121,7 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
 
 def restore_folder(path: Path) -> None:
     """Clean up after a kill within ``replace_folder``: move the old folder back, remove a half-written new one."""
+    path = path.absolute()
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
     shutil.rmtree(new, ignore_errors=True)
     if not old.exists():

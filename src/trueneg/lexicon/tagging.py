@@ -31,10 +31,11 @@ _LONGEST_SENTENCE = 256  # words: text without full stops must not fill the memo
 _RUN = r"[^\W_]+(?:(?<!n)|(?!['’]t\b))(?:[\u0300-\u036f]+[^\W_]*)*"
 _WORD = re.compile(rf"{_RUN}|n['’]t\b|['’](?:s|m|d|ll|re|ve)\b|[^\w\s]|_", re.IGNORECASE)
 
-# A sentence ends with its punctuation and closing quotes or brackets, before white space; but not where a lower-case
-# letter follows, which also joins lines broken within sentences, nor after a title or an initial.
+# A sentence ends with its punctuation and closing quotes or brackets, before white space, but not after a title or an
+# initial; nor where a lower-case letter follows, which also joins lines broken within sentences. That letter is no part
+# of the pattern: a run of blank lines before one would be tried again from each of its lines.
 _NOT_ENDED = not_after((*TITLES, "Prof", "Rev", "Gen", "Col", "Capt", "Lt"))
-_BOUNDARY = re.compile(rf"[.!?…]{_NOT_ENDED}['\"”’)\]]*\s+(?![a-z\s])|\n\s*(?![a-z\s])")
+_BOUNDARY = re.compile(rf"[.!?…]{_NOT_ENDED}['\"”’)\]]*\s+|\n\s*")
 
 
 class Tagger(Protocol):
@@ -114,7 +115,8 @@ def tag_text(text: str, tagger: Tagger) -> Tagged:
 
 def _sentences(text: str, starts: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     """Indices of the first word of each sentence and of the one after its last."""
-    begins = np.array([0, *(match.end() for match in _BOUNDARY.finditer(text)), len(text)], dtype=np.int64)
+    ends = (match.end() for match in _BOUNDARY.finditer(text))
+    begins = np.array([0, *(end for end in ends if not "a" <= text[end : end + 1] <= "z"), len(text)], dtype=np.int64)
     bounds = np.unique(np.searchsorted(starts, begins)).tolist()
     return [
         (first, min(first + _LONGEST_SENTENCE, stop))

@@ -204,7 +204,7 @@ def check_checkpoint(source: str) -> None:
         ModelError: naming what is missing.
     """
     source = resolve_checkpoint(source)
-    _check_weights(source, config_of(source))
+    _check_weights(source, config_of(source), is_cached=not hub_answers(source))
     load_tokenizer(source)
 
 
@@ -241,7 +241,8 @@ def from_pretrained(
     Raises:
         ModelError: if it cannot be loaded.
     """
-    _check_weights(source, hf)
+    is_cached = not hub_answers(source)
+    _check_weights(source, hf, is_cached=is_cached)
     try:
         with quiet_transformers():
             loaded: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
@@ -253,7 +254,7 @@ def from_pretrained(
                 dtype=torch.float32,
                 use_safetensors=True,
                 trust_remote_code=False,
-                local_files_only=not hub_answers(source),
+                local_files_only=is_cached,
                 **options,
             )
     except _REFUSALS as error:
@@ -391,14 +392,14 @@ def _continued(
     return model
 
 
-def _check_weights(source: str, hf: PretrainedConfig) -> None:
+def _check_weights(source: str, hf: PretrainedConfig, *, is_cached: bool) -> None:
     """Refuse a checkpoint without weights, or with pickled ones, which can execute arbitrary code."""
     folder = Path(source)
     if getattr(hf, "transformers_weights", None):
         raise ModelError(f"'{source}': its config.json names another file of weights: only model.safetensors is read")
-    if _find_file(source, "adapter_config.json"):
+    if _find_file(source, "adapter_config.json", is_cached):
         raise ModelError(f"'{source}' holds an adapter of PEFT: merge it (merge_and_unload) and save the whole model")
-    if index := _find_file(source, "model.safetensors.index.json"):
+    if index := _find_file(source, "model.safetensors.index.json", is_cached):
         record = read_record(_WeightsIndex, index, ModelError, "fetch or export it again")
         for name in record.weight_map.values():
             if not name.endswith(".safetensors") or name != Path(name).name:
@@ -418,14 +419,15 @@ class _WeightsIndex:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-def _find_file(source: str, name: str) -> Path | None:
-    """A file of a checkpoint; None if it does not exist."""
+def _find_file(source: str, name: str, is_cached: bool) -> Path | None:
+    """A file of a checkpoint, of the hub's cache alone if ``is_cached``; None if it does not exist."""
     if Path(source).is_dir():
         found: str | None = str(Path(source) / name)
     else:
         found = cached_file(
             source,
             name,
+            local_files_only=is_cached,
             _raise_exceptions_for_gated_repo=False,
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,

@@ -56,15 +56,13 @@ class HardTokens(nn.Module):
         """Digest of the model's weights, without which a run does not resume."""
         return weights_digest(self._judge[0])
 
-    def attach(self, model: MaskedLanguageModel) -> None:
-        """Move the frozen model to the device of the model to be trained."""
-        self._judge[0].to(model.embeddings.device)
-
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # a separate pass before the step's
     @torch.no_grad()
     def forward(self, rows: Rows) -> Tensor:
         """Whether each token is hard, bool ``[batch, length]``."""
         (judge,), ids = self._judge, rows.input_ids
+        if judge.embeddings.device != ids.device:  # no submodule, so it is not moved with the objective
+            judge.to(ids.device)
         everywhere = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         logits = logits_at(judge, judge.encode(ids, rows), everywhere, self.max_logits_mb)
         if self.below:

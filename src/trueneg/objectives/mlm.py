@@ -195,8 +195,6 @@ class MaskedLM(Objective[Rows, MaskedRows]):
             self.correction.detector.attach(model)
         if self.smoothing is not None:
             self.smoothing.attach(model)
-        if self.hard_tokens is not None:
-            self.hard_tokens.attach(model)
         if self.max_logits_mb > 0 and not model.has_linear_head:
             name = model.model.config.model_type
             warnings.warn(

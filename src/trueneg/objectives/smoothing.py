@@ -117,8 +117,6 @@ class Smoothing(nn.Module):
         """Receive the model to be trained."""
         if self.average is not None:
             self.average.attach(model)
-        for teacher in self._frozen:
-            teacher.to(model.embeddings.device)
 
     def after_step(self, model: nn.Module) -> None:
         """Receive the model after each optimizer step."""
@@ -166,6 +164,9 @@ class Smoothing(nn.Module):
         """Logits of the distribution's source at the slots."""
         source = self._frozen[0] if self._frozen else model if self.average is None else self.average.average
         ids = batch.rows.input_ids if self.reads == "original" else batch.input_ids
+        for teacher in self._frozen:  # no submodules, so they are not moved with the objective
+            if teacher.embeddings.device != ids.device:
+                teacher.to(ids.device)
         with eval_mode(source):
             return logits_at(source, source.encode(ids, batch.rows), batch.positions, temperatures=())
 

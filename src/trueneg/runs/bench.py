@@ -238,7 +238,7 @@ def bench_step(
 
 
 def of_stage(config: PretrainConfig, name: str, say: Callable[[str], None]) -> PretrainConfig:
-    """Choose the stage of a run that is measured, by default the first.
+    """Choose the stage of a run that is measured, by default the first, with full batches from the first step.
 
     Raises:
         ConfigError: for an unknown name, a name if there are no stages, or a mixture.
@@ -251,7 +251,7 @@ def of_stage(config: PretrainConfig, name: str, say: Callable[[str], None]) -> P
     stage = stages[name] if name else next(iter(stages.values()))
     if stage.name:
         say(f"measuring stage '{stage.name}' of {', '.join(stages)}")
-    config = replace(stage.config, stages=())
+    config = override(replace(stage.config, stages=()), ["train.batch_warmup_steps=0"])
     if config.corpus.mixture:
         raise ConfigError("corpus.mixture: a step is measured on one corpus, where it takes as long: name --corpus")
     return config

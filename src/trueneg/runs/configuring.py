@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from trueneg.config.batch_sizes import steps_for
 from trueneg.config.codec import full_name, load_config, override
 from trueneg.config.mixtures import write_mixture
 from trueneg.config.options import CorpusConfig, PretrainConfig, StageConfig
@@ -144,7 +145,7 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
     settled, _ = resolve_packing(config, rows, choose_device(config.train.device))
     if settled.corpus.is_packed and not rows.is_packed:
         rows = rows_of(replace(plain, corpus=settled.corpus), corpora)
-    steps = math.ceil(epochs * len(rows) / config.train.batch_size)
+    steps = steps_for(config.train, math.ceil(epochs * len(rows)))
     return replace(config, train=replace(config.train, steps=steps))
 
 

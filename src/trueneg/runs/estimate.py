@@ -239,6 +239,8 @@ def _live_bytes(
             weights = live.now
             optimizer = make_optimizer(module, config.optimizer)
             run = Run(module, optimizer, config.optimizer, config.train, torch.device("cpu"))
+            # Scaling takes no memory, and may read whether gradients overflowed: fake tensors have no values.
+            run.scaler = torch.amp.GradScaler("cpu", enabled=False)
             train_step(run, given)  # the optimizer makes its state
             live.peak = 0
             state = sum(

@@ -44,7 +44,7 @@ from trueneg.training.features import Features
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
 from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
 from trueneg.training.loop import Loop
-from trueneg.training.precision import resolve_run_precision
+from trueneg.training.precision import agree_on_precision, resolve_run_precision
 from trueneg.training.step import Run
 
 BEST = "best.safetensors"
@@ -102,6 +102,7 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
     if finished := _finished(config, folder, task):
         return finished
     with join_processes(device.type) as processes, processes.holding(folder, "finetune", device):
+        config, precision_note = agree_on_precision(config, precision_note, processes, device)
         if finished := _finished(config, folder, task):  # by a process that held the folder until now
             return finished
         found = latest_checkpoint(folder / CHECKPOINTS)

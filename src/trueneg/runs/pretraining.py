@@ -69,7 +69,7 @@ from trueneg.training.folder import (
 )
 from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Ending, Loop
-from trueneg.training.precision import resolve_run_precision
+from trueneg.training.precision import agree_on_precision, resolve_run_precision
 from trueneg.training.speed import Workload, peak_of
 from trueneg.training.step import Run
 
@@ -180,7 +180,7 @@ def pretrain(
         processes.holding(folder, "pretrain", device),
         ExitStack() as opened,
     ):
-        config, precision_note = resolve_run_precision(config, device, folder)
+        config, precision_note = agree_on_precision(*resolve_run_precision(config, device, folder), processes, device)
         if processes.is_main:
             restore_folder(folder / HUGGING_FACE)
         processes.barrier()

@@ -434,9 +434,9 @@ def held_out_readings(run: Run, rows: RowIndex, num_rows: int, read: ReadRows = 
     meter, share = Meter(), max(1, run.config.batch_size // parts)
     with eval_mode(run.module):
         for given in held_out_batches(rows, num_rows, share, run.processes, read):
-            batch = run.objective.corrupt(given.to(run.device))
-            counts = run.objective.counts(batch)
             with run.autocast():
+                batch = run.objective.corrupt(given.to(run.device))
+                counts = run.objective.counts(batch)
                 _, outcome = run.module(batch, counts)
             meter.add(outcome, counts)
     return meter.read(run.processes, run.objective.weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
@@ -15,6 +15,7 @@ from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.config.options import PretrainConfig, TrainConfig
 from trueneg.errors import ConfigError
 from trueneg.hardware import WITH_STREAMS, name_of
+from trueneg.training.distributed import Processes
 from trueneg.training.folder import CONFIG
 
 Config = TypeVar("Config", PretrainConfig, FinetuneConfig)
@@ -72,3 +73,27 @@ def resolve_run_precision(
     else:
         reason = f"since bfloat16 is not known to be faster on {place}"
     return replace(config, train=settled), f"precision: {settled.precision}, {reason} (train.precision=auto)"
+
+
+def agree_on_precision(config: Config, note: str, processes: Processes, device: torch.device) -> tuple[Config, str]:
+    """Make all processes train in the same precision, as on a CPU each has measured for itself which one is faster.
+
+    If any process chose ``fp32``, all use it, else ``fp16`` likewise.
+
+    Args:
+        config: The configuration of this process, with its precision resolved.
+        note: The line to print about it.
+        processes: The processes of the run; all must call this.
+        device: Device of the tensors that they exchange.
+
+    Returns:
+        The configuration, and the line to print.
+    """
+    own = config.train.precision
+    cautious: tuple[Literal["fp32", "fp16"], ...] = ("fp32", "fp16")
+    votes = processes.any_of([own == name for name in cautious], device)
+    chosen = next((name for name, is_chosen in zip(cautious, votes, strict=True) if is_chosen), own)
+    if chosen == own:
+        return config, note
+    settled = replace(config, train=replace(config.train, precision=chosen))
+    return settled, f"precision: {chosen}, since another process chose it (train.precision=auto)"

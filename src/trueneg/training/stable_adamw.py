@@ -46,16 +46,17 @@ class StableAdamW(Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - beta1)
         torch._foreach_mul_(squares, beta2)
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta2)
-        roots = torch._foreach_sqrt(torch._foreach_div(squares, _bias_corrections(beta2, steps)))
+        # What is one number for each tensor is computed as one vector, on the device, to avoid synchronisation.
+        step = torch.stack(steps)
+        roots = torch._foreach_sqrt(torch._foreach_div(squares, (1 - beta2**step).unbind()))
         norms = torch._foreach_norm(torch._foreach_div(gradients, torch._foreach_clamp_min(roots, group["eps"])))
-        rms = torch._foreach_div(norms, [one.numel() ** 0.5 for one in parameters])
-        rates = [group["lr"] / one for one in torch._foreach_clamp_min(rms, 1.0)]
+        rms = torch.stack(torch._foreach_div(norms, [one.numel() ** 0.5 for one in parameters]))
+        rates = group["lr"] / rms.clamp(min=1)
         if group["weight_decay"]:
-            torch._foreach_mul_(parameters, [1 - rate * group["weight_decay"] for rate in rates])
+            torch._foreach_mul_(parameters, (1 - rates * group["weight_decay"]).unbind())
         torch._foreach_add_(roots, group["eps"])
         updates = torch._foreach_div(means, roots)
-        factors = [rate / one for rate, one in zip(rates, _bias_corrections(beta1, steps), strict=True)]
-        torch._foreach_mul_(updates, factors)
+        torch._foreach_mul_(updates, (rates / (1 - beta1**step)).unbind())
         torch._foreach_sub_(parameters, updates)
 
     def _state(self, parameter: Tensor) -> dict[str, Tensor]:
@@ -65,8 +66,3 @@ class StableAdamW(Optimizer):
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
         return state
-
-
-def _bias_corrections(beta: float, steps: list[Tensor]) -> list[Tensor]:
-    """``1 - beta ** step`` for each tensor, on the device of the step counts, to avoid synchronisation."""
-    return [1 - beta**step for step in steps]

@@ -207,7 +207,8 @@ def train_step(run: Run, micro_batches: Sequence[Rows]) -> Tensor:
         The gradient's norm before clipping, float32 scalar.
     """
     objective = run.objective
-    prepared = [run.prepare(rows.to(run.device)) for rows in micro_batches]
+    with run.autocast():  # models may read the rows that are corrupted
+        prepared = [run.prepare(rows.to(run.device)) for rows in micro_batches]
     batches, local_counts = [batch for batch, _ in prepared], [counts for _, counts in prepared]
     counts = run.processes.all_sum(*local_counts)
     share = learning_rate_share(run.optimizer_config, run.step - run.steps.start, len(run.steps))
