@@ -252,6 +252,26 @@ def test_the_example_on_two_processes_is_the_example(corpus_folder: Path, tmp_pa
     AutoModelForPreTraining.from_pretrained(tmp_path / "one")
 
 
+def test_rows_are_corrupted_in_the_trainers_precision(
+    corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may judge what is masked, in training and on held-out text."""
+    seen: list[tuple[bool, bool]] = []
+    corrupt = MaskedLM.corrupt
+
+    def watched(objective: MaskedLM, rows: Any) -> Any:
+        seen.append((objective.training, torch.is_autocast_enabled("cpu")))
+        return corrupt(objective, rows)
+
+    monkeypatch.setattr(MaskedLM, "corrupt", watched)
+    for is_half in (False, True):
+        trainer = trainer_of("mlm", corpus_folder, tmp_path / str(is_half), max_steps=1, bf16=is_half)
+        trainer.train()
+        trainer.evaluate()
+        assert set(seen) == {(True, is_half), (False, is_half)}
+        seen.clear()
+
+
 def test_the_objective_sees_every_step(corpus_folder: Path, tmp_path: Path) -> None:
     """A detector that averages the model does so under Trainer too."""
     from trueneg.detectors.ema import EmaDetector

@@ -145,8 +145,9 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
     ) -> tuple[list[dict[str, Any]], Sums]:
         """Corrupt the micro-batches of one step, and sum their counts over all processes."""
         objective = self.model.objective
-        batches = [objective.corrupt(rows.to(device)) for rows in islice(epoch_iterator, num_batches)]
-        counts = [objective.counts(batch) for batch in batches]
+        with self.accelerator.autocast():  # models may read the rows that are corrupted
+            batches = [objective.corrupt(rows.to(device)) for rows in islice(epoch_iterator, num_batches)]
+            counts = [objective.counts(batch) for batch in batches]
         samples = [
             {"batch": batch, "counts": count, "number": number}
             for number, (batch, count) in enumerate(zip(batches, counts, strict=True))
@@ -192,9 +193,9 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         num_rows = torch.zeros((), device=self.args.device)
         with eval_mode(module):
             for rows in dataloader:
-                batch = module.objective.corrupt(rows.to(self.args.device))
-                counts = module.objective.counts(batch)
                 with self.accelerator.autocast():
+                    batch = module.objective.corrupt(rows.to(self.args.device))
+                    counts = module.objective.counts(batch)
                     _, outcome = module(batch, counts)
                 meter.add(outcome, counts)
                 num_rows += outcome.stats["num_rows"]
