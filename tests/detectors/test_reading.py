@@ -87,6 +87,13 @@ def test_stretches_share_out_the_words_each_with_a_quarter_of_a_window_around_it
     np.testing.assert_allclose(found[np.concatenate([stretch.numbers for stretch in cut])], expected, atol=0.02)
 
 
+def test_tokens_without_characters_do_not_make_a_text_shorter() -> None:
+    words = [(0, 1), (1, 2)]
+    for offsets in ([(0, 1), *[(1, 1)] * 9, (1, 2)], [(0, 0)] * 9):
+        (whole,) = _stretches("ab", words, offsets, room=8)
+        assert (whole.text, whole.places, whole.numbers.tolist()) == ("ab", words, [0, 1])
+
+
 def test_a_character_of_more_tokens_than_the_window_holds(roberta: str) -> None:
     found = WholeTextReader(TextEncoder(roberta, (1,), window=4))(["🦓"], [[(0, 1)]])
     assert found.shape == (1, 32)

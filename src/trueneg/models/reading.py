@@ -245,7 +245,7 @@ class WholeTextReader:
         stretches: list[_Stretch] = []
         for number in np.flatnonzero(lengths > self.encoder.reader.window).tolist():
             cut = _stretches(texts[number], words[number], offsets[number], self.encoder.reader.room)
-            if any(stretch.text == texts[number] for stretch in cut):  # a character with more tokens than fit
+            if any(stretch.text == texts[number] for stretch in cut):  # tokens that share a character, or have none
                 spans = [(texts[number], start, end) for start, end in words[number]]
                 found[first[number] : first[number + 1]] = self.encoder.vectors(spans)[:, 0]
             else:
@@ -311,6 +311,8 @@ class _Stretch:
 def _stretches(text: str, words: Places, offsets: Sequence[tuple[int, int]], room: int) -> list[_Stretch]:
     """Cut a text of more than ``room`` tokens into stretches of ``room`` that overlap by half; share out its words."""
     bounds = np.array([(start, end) for start, end in offsets if end > start], np.int64)
+    if len(bounds) <= room:  # the other tokens have no characters
+        return [_Stretch(text, words, np.arange(len(words)))]
     starts = np.unique([*range(0, len(bounds) - room, max(1, room // 2)), len(bounds) - room])
     spans = np.array(words, np.int64).reshape(-1, 2)
     at = np.searchsorted(bounds[:, 1], spans[:, 0], side="right")
