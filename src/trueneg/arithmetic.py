@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from trueneg.hardware import HALF, WITH_STREAMS, synchronize
+from trueneg.hardware import HALF, WITH_STREAMS, autocast, synchronize
 
 _WIDTH, _LEAST_SECONDS, _MOST_TURNS = 1024, 0.1, 10
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16")
@@ -51,7 +51,7 @@ def reading_dtype(device: torch.device) -> torch.dtype:
 
 def reading_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Autocast to ``reading_dtype``."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=reading_dtype(device) == torch.bfloat16)
+    return autocast(device, "bf16" if is_bfloat16_faster(device) else "fp32")
 
 
 def reading_tokens(device: torch.device, most: int) -> int:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from tiny_encoders import WORDNET, byte_level, save_checkpoint, wordpiece
+from tiny_encoders import LENGTH, WORDNET, byte_level, make_corpus, save_checkpoint, wordpiece
 
+from trueneg.corpus.store import Corpus
+from trueneg.detectors.scorers.prototypes import learn_prototypes
 from trueneg.detectors.specification import Resources
 
 
@@ -37,6 +39,19 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
 def roberta(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A masked-LM checkpoint over byte-level BPE, which counts positions from the padding id."""
     return save_checkpoint("roberta", byte_level(), tmp_path_factory.mktemp("roberta"))
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return make_corpus(tmp_path_factory.mktemp("wordpiece"), wordpiece())
+
+
+@pytest.fixture(scope="session")
+def prototypes_file(corpus: Corpus, bert: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Prototypes that ``bert`` has of the words of ``corpus``."""
+    path = tmp_path_factory.mktemp("prototypes") / "p.safetensors"
+    learn_prototypes(bert, corpus, layer=1, length=LENGTH, min_count=2).save(path)
+    return str(path)
 
 
 @pytest.fixture(params=["bert", "roberta"])

@@ -1,4 +1,4 @@
-"""Prototypes: averages of contextual vectors, and what they score, annotate and credit, each against plain code."""
+"""Prototypes: averages of contextual vectors, and what they score and credit, each against plain code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 from tiny_encoders import (
+    LENGTH,
     TEXT,
     WORDNET,
-    WrittenDetector,
     at,
     byte_level,
     encode_rows,
@@ -26,14 +26,9 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 
 import tiny
 from trueneg.config.objective_options import CorrectionConfig
-from trueneg.corpus.annotate import Accepted, write_annotations
-from trueneg.corpus.annotations import Annotations
-from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
-from trueneg.corruption.rows import MaskedRows, read_rows
 from trueneg.detectors import make_detector, make_scorer
-from trueneg.detectors.annotator import DetectorAnnotator, make_annotator
 from trueneg.detectors.base import credit_of
 from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.online import OnlineDetector
@@ -42,34 +37,13 @@ from trueneg.detectors.scorers.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
 from trueneg.files.arrays import ArrayFile
-from trueneg.models.reading import WINDOW, TextEncoder
+from trueneg.models.reading import TextEncoder
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 
-LENGTH = 14
 ORIGIN = {"encoder": "bert", "layer": "1"}
 RESOURCES = Resources(wordnet=str(WORDNET))
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return make_corpus(tmp_path_factory.mktemp("wordpiece"), wordpiece())
-
-
-def make_corpus(folder: Path, tokenizer: object, times: int = 1) -> Corpus:
-    save_tokenizer(tokenizer, folder / "tok")  # type: ignore[arg-type]
-    text = folder / "text.txt"
-    text.write_text("\n\n".join(" ".join((TEXT[first:] + TEXT[:first]) * times) for first in range(len(TEXT))))
-    build_corpus([str(text)], folder / "tok", folder / "corpus")
-    return Corpus.open(folder / "corpus")
-
-
-@pytest.fixture(scope="module")
-def file(corpus: Corpus, bert: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("prototypes") / "p.safetensors"
-    learn_prototypes(bert, corpus, layer=1, length=LENGTH, min_count=2).save(path)
-    return str(path)
 
 
 def test_they_are_the_mean_of_each_words_vectors(corpus: Corpus, bert: str) -> None:
@@ -95,8 +69,8 @@ def test_they_are_the_mean_of_each_words_vectors(corpus: Corpus, bert: str) -> N
     assert learned.find("the") is None, "stop words have none"
 
 
-def test_rare_words_have_none_and_a_file_keeps_them(corpus: Corpus, bert: str, file: str) -> None:
-    loaded = Prototypes.load(file)
+def test_rare_words_have_none_and_a_file_keeps_them(corpus: Corpus, bert: str, prototypes_file: str) -> None:
+    loaded = Prototypes.load(prototypes_file)
     assert (loaded.counts >= 2).all() and loaded.provenance["layer"] == "1"
     again = learn_prototypes(bert, corpus, layer=1, length=LENGTH, min_count=2)
     assert loaded.words == again.words
@@ -165,9 +139,9 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         made_up().save(tmp_path / "file" / "p")
 
 
-def test_the_scorer_compares_with_them(file: str, bert: str) -> None:
-    scorer = make_scorer(f"prototypes:{file}@0.3", RESOURCES)
-    loaded, encoder = Prototypes.load(file), TextEncoder(bert, (1,))
+def test_the_scorer_compares_with_them(prototypes_file: str, bert: str) -> None:
+    scorer = make_scorer(f"prototypes:{prototypes_file}@0.3", RESOURCES)
+    loaded, encoder = Prototypes.load(prototypes_file), TextEncoder(bert, (1,))
     asked = [at(TEXT[0], "large", "big"), at(TEXT[0], "large", "city"), at(TEXT[3], "movie", "film")]
     vectors = encoder.vectors([(s.text, s.start, s.end) for s in asked])[:, 0]
     expected = [
@@ -186,10 +160,10 @@ def rows(request: pytest.FixtureRequest) -> tiny.Rows:
     return encode_rows(wordpiece(), documents, length=32)
 
 
-def test_the_detector_agrees_with_the_scorer(file: str, rows: tiny.Rows) -> None:
+def test_the_detector_agrees_with_the_scorer(prototypes_file: str, rows: tiny.Rows) -> None:
     """Same words, same sentences: on tensors, and as text."""
     tokenizer = wordpiece()
-    spec = f"prototypes:{file}[top=4]@0.05"
+    spec = f"prototypes:{prototypes_file}[top=4]@0.05"
     detector = make_detector(CorrectionConfig(detector=spec), tokenizer)
     assert isinstance(detector, PrototypeDetector)
     asked = OnlineDetector(make_scorer(spec, RESOURCES), tokenizer)
@@ -209,10 +183,10 @@ def test_the_detector_agrees_with_the_scorer(file: str, rows: tiny.Rows) -> None
 
 @pytest.mark.parametrize("detector", ["P", "ema", "P & ema & !lexical", "P | lexical | !ema"])
 @pytest.mark.parametrize("use", ["drop", "marginal", "soft_targets"])
-def test_each_encoder_reads_a_batch_once_a_step(detector: str, use: Any, file: str, rows: tiny.Rows) -> None:
+def test_each_encoder_reads_a_batch_once_a_step(detector: str, use: Any, prototypes_file: str, rows: tiny.Rows) -> None:
     """Credit for the log and substitutes for the loss come from one forward pass."""
     tokenizer = wordpiece()
-    specification = detector.replace("P", f"prototypes:{file}@0.05")
+    specification = detector.replace("P", f"prototypes:{prototypes_file}@0.05")
     made = make_detector(CorrectionConfig(detector=specification, wordnet=str(WORDNET)), tokenizer)
     objective = MaskedLM(tiny.make_masking(rate=0.5), HardCorrection(made, use))
     model = tiny.make_masked_lm(vocab_size=len(tokenizer))
@@ -235,20 +209,22 @@ def test_each_encoder_reads_a_batch_once_a_step(detector: str, use: Any, file: s
     assert passes and set(passes.values()) == {1}
 
 
-def test_the_detector_compiles(file: str, rows: tiny.Rows) -> None:
-    detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}@0.05"), wordpiece())
+def test_the_detector_compiles(prototypes_file: str, rows: tiny.Rows) -> None:
+    detector = make_detector(CorrectionConfig(detector=f"prototypes:{prototypes_file}@0.05"), wordpiece())
     batch = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
     predicted = batch.gold.flip(1)
     compiled = torch.compile(detector.credit, backend="eager", fullgraph=True)
     assert torch.equal(compiled(batch.gold, predicted, batch), detector.credit(batch.gold, predicted, batch))
 
 
-def test_credit_is_float32_and_so_are_cosines_whatever_the_step_is_computed_in(file: str, rows: tiny.Rows) -> None:
+def test_credit_is_float32_and_so_are_cosines_whatever_the_step_is_computed_in(
+    prototypes_file: str, rows: tiny.Rows
+) -> None:
     """As it was in bfloat16, of which a cosine of 0.62 has neighbours 0.004 away, verdicts turned round."""
-    detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}[top=4]@0.05"), wordpiece())
+    detector = make_detector(CorrectionConfig(detector=f"prototypes:{prototypes_file}[top=4]@0.05"), wordpiece())
     assert isinstance(detector, PrototypeDetector)
     batch = masked_at(rows, [[2, 3, 7], [2, 5, 6]])
-    table = prototype_table(Prototypes.load(file), wordpiece())
+    table = prototype_table(Prototypes.load(prototypes_file), wordpiece())
     tokens = torch.arange(len(table)).expand(*batch.gold.shape, -1)
     with torch.autocast("cpu", torch.bfloat16):
         vectors = detector.vectors(batch)
@@ -306,9 +282,9 @@ def test_packed_rows_are_refused_where_the_encoder_would_mix_documents(tmp_path:
         detector.credit(packed.gold, packed.gold, packed)
 
 
-def test_only_whole_words_of_one_kind_are_credited(file: str, rows: tiny.Rows) -> None:
+def test_only_whole_words_of_one_kind_are_credited(prototypes_file: str, rows: tiny.Rows) -> None:
     tokenizer = wordpiece()
-    detector = make_detector(CorrectionConfig(detector=f"prototypes:{file}@0.001"), tokenizer)
+    detector = make_detector(CorrectionConfig(detector=f"prototypes:{prototypes_file}@0.001"), tokenizer)
     batch = masked_at(rows, [[1, 2], [1, 2]])  # "the" and another word
     the, film = tokenizer.convert_tokens_to_ids(["the", "film"])
     assert detector.credit(batch.gold, torch.full_like(batch.gold, film), batch)[:, 0].tolist() == [0, 0]
@@ -343,12 +319,12 @@ def test_the_encoder_of_rows_as_text_goes_where_the_rows_are(device: str) -> Non
     assert reader.moved == ([] if device == "cpu" else [torch.device("meta")])
 
 
-def test_another_tokenizer_is_read_as_text(file: str) -> None:
+def test_another_tokenizer_is_read_as_text(prototypes_file: str) -> None:
     """The same words are accepted as by a scorer that reads each by itself, and they are listed too."""
     tokenizer = byte_level()
     rows = encode_rows(tokenizer, [[TEXT[0]], [TEXT[2]]])
     batch: Any = tiny.make_masking(rate=0.5)(rows)
-    spec = f"prototypes:{file}[top=500]@0.1"
+    spec = f"prototypes:{prototypes_file}[top=500]@0.1"
     detector = make_detector(CorrectionConfig(detector=spec), tokenizer)
     online = OnlineDetector(make_scorer(spec, RESOURCES), tokenizer)
     _, tokens, acceptance = detector.propose(batch.gold, batch.gold, batch)
@@ -357,155 +333,10 @@ def test_another_tokenizer_is_read_as_text(file: str) -> None:
     assert is_sure[batch.is_masked].all() and (acceptance > 0.6).sum() > 10
 
 
-def listed(accepted: Accepted) -> dict[tuple[int, int, int], float]:
-    keys = zip(accepted.rows.tolist(), accepted.columns.tolist(), accepted.substitutes.tolist(), strict=True)
-    return dict(zip(keys, accepted.credit.tolist(), strict=True))
-
-
-@pytest.mark.parametrize("kind", ["wordpiece", "byte-level"])
-def test_the_annotator_lists_what_the_scorer_accepts(kind: str, file: str, corpus: Corpus, tmp_path: Path) -> None:
-    """Every word of every row against every word that has a prototype; the encoder's tokenizer or another."""
-    here = corpus if kind == "wordpiece" else make_corpus(tmp_path, byte_level())
-    tokenizer = load_tokenizer(here.path / "tokenizer")
-    spec = f"prototypes:{file}@0.4"
-    annotator, scorer = make_annotator(spec, tokenizer, RESOURCES), make_scorer(spec, RESOURCES)
-    index = RowIndex(here, LENGTH)
-    batch = index.read(np.arange(min(6, len(index))))
-    found = listed(annotator(batch))
-    assert len(found) > 20
-    online = OnlineDetector(scorer, tokenizer)
-    numbers = np.arange(len(batch.input_ids))
-    rows = read_rows(index, numbers, 0, numbers)
-    batch = masked_at(rows, [list(range(LENGTH))] * len(numbers))
-    candidates = {token for _, _, token in found}
-    for token in candidates:
-        credit = online.credit(batch.gold, torch.full_like(batch.gold, token), batch)
-        for row, column in np.ndindex(credit.shape):
-            expected, given = float(credit[row, column]), found.get((row, column, token), 0.0)
-            if abs(max(expected, given) - 0.5) > 0.03:  # not on the edge
-                assert given == pytest.approx(expected, abs=0.03)
-
-
-def test_a_long_row_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not word by word, as it would be if its text were longer than the window."""
-    corpus, length = make_corpus(tmp_path, wordpiece(), times=4), WINDOW + 20
-    encoder = save_checkpoint("bert", wordpiece(), tmp_path / "encoder", max_position_embeddings=2 * WINDOW)
-    learn_prototypes(encoder, corpus, layer=1, length=length, min_count=2).save(tmp_path / "p.safetensors")
-    spec = f"prototypes:{tmp_path / 'p.safetensors'}@0.4"
-    annotator = make_annotator(spec, load_tokenizer(corpus.path / "tokenizer"), RESOURCES)
-    monkeypatch.setattr(TextEncoder, "vectors", lambda *_: pytest.fail("a word was read by itself"))
-    batch = RowIndex(corpus, length).read(np.arange(1))
-    assert batch.input_ids.shape[1] > WINDOW and not batch.is_special[0, WINDOW]
-    assert len(listed(annotator(batch))) > 20
-
-
-def test_a_filter_keeps_what_the_scorer_accepts(file: str, corpus: Corpus) -> None:
-    """Vetoes and verification: what lists, and what looks at each pair."""
-    tokenizer = load_tokenizer(corpus.path / "tokenizer")
-    batch = RowIndex(corpus, LENGTH).read(np.arange(5))
-    everything = listed(make_annotator(f"prototypes:{file}@0.2", tokenizer, RESOURCES)(batch))
-    synonyms = listed(make_annotator("lexical", tokenizer, RESOURCES)(batch))
-    both = listed(make_annotator(f"prototypes:{file}@0.2 & lexical", tokenizer, RESOURCES)(batch))
-    neither = listed(make_annotator(f"prototypes:{file}@0.2 & !lexical", tokenizer, RESOURCES)(batch))
-    assert set(both) | set(neither) == set(everything) and not set(both) & set(neither)
-    assert all(both[key] == pytest.approx(everything[key]) for key in both)
-    union = listed(make_annotator(f"lexical | prototypes:{file}@0.2", tokenizer, RESOURCES)(batch))
-    assert union == pytest.approx(
-        {key: max(everything.get(key, 0), synonyms.get(key, 0)) for key in everything | synonyms}
-    )
-
-
-@pytest.mark.parametrize("spec", ["contextual:BERT", "!lexical", "antonym", "lexical | antonym", "nonsense", "ema"])
-def test_what_lists_nothing_cannot_annotate(spec: str, bert: str) -> None:
-    with pytest.raises(ConfigError, match=spec.partition(":")[0]):
-        make_annotator(spec.replace("BERT", bert), wordpiece(), RESOURCES)
-
-
-def test_whatever_lists_substitutes_annotates(corpus: Corpus) -> None:
-    """All whole words and nothing else, what has credit, a token once, never the word itself."""
-    batch = RowIndex(corpus, LENGTH).read(np.arange(5))
-    batch.is_whole_word[:, 3:6] = False  # pieces
-    gold = int(batch.input_ids[batch.is_whole_word][0])
-    detector = WrittenDetector({gold: 1.0, 7: 0.75, 8: 0.25})
-    found = listed(DetectorAnnotator(detector, "written")(batch))
-    words = {(row, column): batch.input_ids[row, column] for row, column in np.argwhere(batch.is_whole_word).tolist()}
-    wanted = {
-        (*at, token): value for at, word in words.items() for token, value in ((gold, 1), (7, 0.75)) if token != word
-    }
-    assert found == wanted and 0 < len(words) < (~batch.is_special).sum()
-
-
-def test_an_annotated_corpus_credits_as_the_detector_does(file: str, corpus: Corpus, tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(corpus.path / "tokenizer")
-    spec = f"prototypes:{file}[top=32]@0.3"
-    write_annotations(corpus.path, make_annotator(spec, tokenizer, RESOURCES), tmp_path / "notes", length=LENGTH)
-    index = RowIndex(corpus, LENGTH, annotations=Annotations.open(tmp_path / "notes", corpus))
-    numbers = np.arange(6)
-    batch = masked_at(read_rows(index, numbers, 0, numbers), [list(range(LENGTH))] * 6)
-    annotated = make_detector(CorrectionConfig(detector=f"annotated:{tmp_path / 'notes'}"), tokenizer)
-    online = make_detector(CorrectionConfig(detector=spec), tokenizer)
-    num_accepted = 0
-    for word in ("big", "large", "film", "movie", "main", "primary"):
-        predicted = torch.full_like(batch.gold, tokenizer.convert_tokens_to_ids(word))
-        is_other = predicted != batch.gold
-        ours, theirs = (one.credit(batch.gold, predicted, batch) * is_other for one in (annotated, online))
-        is_clear = torch.maximum(ours, theirs) > 0.53  # bfloat16 may decide what lies on the edge
-        np.testing.assert_allclose(ours[is_clear], theirs[is_clear], atol=0.02)
-        num_accepted += int(is_clear.sum())
-    assert num_accepted > 5
-
-
-@pytest.mark.parametrize("top", [4, 40])
-def test_annotating_lists_what_the_search_among_all_tokens_lists(top: int) -> None:
-    """Where a word was read, the accepted tokens with a prototype, best first; elsewhere nothing."""
-    generator = torch.Generator().manual_seed(0)
-    table = torch.nn.functional.normalize(torch.randn(40, 8, generator=generator), dim=-1)
-    table[::3] = 0.0
-    vectors = torch.nn.functional.normalize(torch.randn(3, 10, 8, generator=generator), dim=-1)
-    vectors[:, ::4] = 0.0
-    gold = torch.arange(30).view(3, 10) + 5
-    batch: Any = SimpleNamespace(gold=gold, is_whole_word=torch.ones(gold.shape, dtype=torch.bool))
-
-    def listed(annotates: bool) -> list[list[tuple[int, float]]]:
-        kinds = torch.zeros(40, dtype=torch.int64)
-        detector = PrototypeDetector(Given(vectors), table, kinds, 0.3, top, annotates=annotates)
-        credit, tokens, acceptance = detector.propose(gold, gold, batch)
-        assert credit.shape == gold.shape and tokens.shape == acceptance.shape and tokens.shape[-1] <= top
-        slots = zip(tokens.flatten(0, 1).tolist(), acceptance.flatten(0, 1).tolist(), strict=True)
-        return [[(t, round(c, 5)) for t, c in zip(*slot, strict=True) if c > 0] for slot in slots]
-
-    found = listed(annotates=True)
-    assert found == listed(annotates=False)
-    assert sum(map(len, found)) > 30 and max(map(len, found)) == (top if top == 4 else 11)
-    assert not any(found[row * 10 + slot] for row in range(3) for slot in range(0, 10, 4))
-    assert not any(own == token for own, slot in zip(gold.flatten().tolist(), found, strict=True) for token, _ in slot)
-
-
-def test_nothing_is_listed_where_nothing_is_accepted() -> None:
-    gold = torch.zeros(2, 3, dtype=torch.int64)
-    batch: Any = SimpleNamespace(gold=gold, is_whole_word=torch.ones(2, 3, dtype=torch.bool))
-    reader, kinds = Given(torch.zeros(2, 3, 8)), torch.zeros(40, dtype=torch.int64)
-    found = PrototypeDetector(reader, torch.ones(40, 8), kinds, annotates=True).propose(gold, gold, batch)
-    assert not found.acceptance.any()
-
-
-class Given:
-    """A reader that returns the vectors it was made with."""
-
-    def __init__(self, vectors: torch.Tensor) -> None:
-        self._vectors = vectors
-
-    def __call__(self, batch: MaskedRows) -> torch.Tensor:
-        return self._vectors
-
-    def digest(self) -> str:
-        return ""
-
-
-def test_prototypes_of_other_weights_are_refused(file: str, tmp_path: Path) -> None:
+def test_prototypes_of_other_weights_are_refused(prototypes_file: str, tmp_path: Path) -> None:
     """Of the same shape, and of the same tokenizer: only the weights tell."""
-    about = Prototypes.load(file).provenance
-    assert make_scorer(f"prototypes:{file}", RESOURCES).provenance["weights"] == about["weights"]
+    about = Prototypes.load(prototypes_file).provenance
+    assert make_scorer(f"prototypes:{prototypes_file}", RESOURCES).provenance["weights"] == about["weights"]
     torch.manual_seed(3)
     other = save_checkpoint("bert", wordpiece(), tmp_path / "other")
     model = AutoModelForMaskedLM.from_pretrained(other)
@@ -513,4 +344,4 @@ def test_prototypes_of_other_weights_are_refused(file: str, tmp_path: Path) -> N
         model.get_input_embeddings().weight.mul_(1.5)
     model.save_pretrained(other)
     with pytest.raises(ModelError, match=r"holds prototypes of another encoder than .*name theirs as \[encoder="):
-        make_scorer(f"prototypes:{file}[encoder={other}]", RESOURCES)
+        make_scorer(f"prototypes:{prototypes_file}[encoder={other}]", RESOURCES)

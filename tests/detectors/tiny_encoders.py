@@ -14,9 +14,12 @@ from transformers import PreTrainedTokenizerFast
 
 import tiny
 from tiny_tokenizers import numbered, wrapped
+from trueneg.corpus.build import build_corpus
+from trueneg.corpus.store import Corpus
 from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionScorer
+from trueneg.tokenizer import save_tokenizer
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 TEXT = (
@@ -28,6 +31,8 @@ TEXT = (
 )
 WORDS = sorted({word.lower() for text in TEXT for word in text.split()})
 MAX_LENGTH = 64
+LENGTH = 14
+"""Tokens in a row of ``make_corpus``."""
 
 
 def wordpiece() -> PreTrainedTokenizerFast:
@@ -77,6 +82,15 @@ def save_checkpoint(architecture: str, tokenizer: PreTrainedTokenizerFast, folde
     model.save_pretrained(folder)
     tokenizer.save_pretrained(str(folder))
     return str(folder)
+
+
+def make_corpus(folder: Path, tokenizer: PreTrainedTokenizerFast, times: int = 1) -> Corpus:
+    """A corpus of ``TEXT``, begun at each of its sentences and repeated."""
+    save_tokenizer(tokenizer, folder / "tok")
+    text = folder / "text.txt"
+    text.write_text("\n\n".join(" ".join((TEXT[first:] + TEXT[:first]) * times) for first in range(len(TEXT))))
+    build_corpus([str(text)], folder / "tok", folder / "corpus")
+    return Corpus.open(folder / "corpus")
 
 
 def at(text: str, word: str, substitute: str) -> Substitution:

@@ -200,10 +200,8 @@ class DeviceRowReader:
         """
         rows = batch.rows
         self._check(rows)
-        encoder = self.encoder
-        if encoder.embeddings.device != rows.input_ids.device:
-            encoder.to(rows.input_ids.device)
-        states = encoder.encode(rows.input_ids, rows, self.layer).float()
+        self.encoder.follow(rows.input_ids)
+        states = self.encoder.encode(rows.input_ids, rows, self.layer).float()
         at_slots = states.gather(1, batch.positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
         segment = rows.segments.gather(1, batch.positions)
         is_same = (rows.segments.unsqueeze(1) == segment.unsqueeze(2)).to(states.dtype)
@@ -289,7 +287,7 @@ def prototype_table(prototypes: Prototypes, tokenizer: PreTrainedTokenizerFast) 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> PrototypeDetector:
     """Make ``prototypes:FILE[top=8]@0.6``; rows are read as text in annotation and if the tokenizers differ."""
-    # As text, a row may have more tokens than it has; of a text beyond the window each word would be read by itself.
+    # As text, a row may have more tokens than it has, and is read whole where the encoder has the positions.
     encoder, prototypes = load_pair(leaf, resources.device, window=sys.maxsize)
     kinds = substitution_kinds(surfaces(tokenizer))
     reader: Reader

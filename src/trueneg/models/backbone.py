@@ -46,6 +46,11 @@ class Encoder(nn.Module):
         """Token embeddings, ``[vocab, width]``."""
         return embedding_table(self.model)
 
+    def follow(self, ids: Tensor) -> None:
+        """Move to the device of what is read: a frozen model is no submodule of what it serves, nor moved with it."""
+        if self.embeddings.device != ids.device:
+            self.to(ids.device)
+
     @property
     def vocab_size(self) -> int:
         """Size of the vocabulary."""

@@ -61,8 +61,7 @@ class HardTokens(nn.Module):
     def forward(self, rows: Rows) -> Tensor:
         """Whether each token is hard, bool ``[batch, length]``."""
         (judge,), ids = self._judge, rows.input_ids
-        if judge.embeddings.device != ids.device:  # no submodule, so it is not moved with the objective
-            judge.to(ids.device)
+        judge.follow(ids)
         everywhere = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         logits = logits_at(judge, judge.encode(ids, rows), everywhere, self.max_logits_mb)
         if self.below:

@@ -164,9 +164,8 @@ class Smoothing(nn.Module):
         """Logits of the distribution's source at the slots."""
         source = self._frozen[0] if self._frozen else model if self.average is None else self.average.average
         ids = batch.rows.input_ids if self.reads == "original" else batch.input_ids
-        for teacher in self._frozen:  # no submodules, so they are not moved with the objective
-            if teacher.embeddings.device != ids.device:
-                teacher.to(ids.device)
+        for teacher in self._frozen:
+            teacher.follow(ids)
         with eval_mode(source):
             return logits_at(source, source.encode(ids, batch.rows), batch.positions, temperatures=())
 

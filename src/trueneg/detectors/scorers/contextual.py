@@ -66,7 +66,8 @@ class ContextualScorer(SubstitutionScorer):
         cosines = np.zeros((len(substitutions), len(self.encoder.layers)))
         counts = np.bincount(words)
         part = ((counts.cumsum() - counts) // PAIRS_AT_ONCE)[words]
-        for chosen in (np.flatnonzero(part == number) for number in np.unique(part)):
+        for one in np.unique(part):
+            chosen = np.flatnonzero(part == one)
             original, changed = self.vectors([substitutions[at] for at in chosen.tolist()])
             cosines[chosen] = (original * changed).sum(-1)
         return cosines

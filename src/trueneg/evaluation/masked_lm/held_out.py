@@ -33,7 +33,6 @@ from trueneg.files.whole import write_json
 from trueneg.hardware import autocast
 from trueneg.models.backbone import MaskedLanguageModel, check_length, check_packing
 from trueneg.models.loading import load_masked_lm, resolve_checkpoint
-from trueneg.models.vocabulary import fit_vocabulary
 from trueneg.objectives import with_objective
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.terminal.progress import ProgressCallback, counted, no_progress
@@ -298,12 +297,7 @@ class _Evaluator:
 
     def load(self, checkpoint: str, ref: CheckpointRef | None) -> MaskedLanguageModel:
         config = self.config
-        if ref:
-            model = load_checkpoint(ref)
-            source = str(ref.path) if ref.is_model else resolve_checkpoint(checkpoint)
-            fit_vocabulary(model.model, source, self.tokenizer)
-        else:
-            model = load_masked_lm(config.model, self.tokenizer)
+        model = load_checkpoint(ref, self.tokenizer) if ref else load_masked_lm(config.model, self.tokenizer)
         check_length(model.model, config.corpus.length, "corpus.length", checkpoint)
         model.to(self.device)  # before a detector copies it
         for detector in self.detectors.values():

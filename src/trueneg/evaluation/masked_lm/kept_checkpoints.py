@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformers import PreTrainedTokenizerFast
+
 from trueneg.config.codec import load_config
 from trueneg.config.options import ModelConfig, PretrainConfig
 from trueneg.errors import CheckpointError, ConfigError
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.loading import load_masked_lm
+from trueneg.models.loading import load_masked_lm, resolve_checkpoint
+from trueneg.models.vocabulary import fit_vocabulary
 from trueneg.objectives import objective_kind
-from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import kept_checkpoints
 from trueneg.training.folder import CHECKPOINTS, CONFIG, METRICS, kept_models
 from trueneg.training.saved_model import saved_model
@@ -62,14 +64,20 @@ def checkpoints_of(run: str) -> list[CheckpointRef]:
     return sorted([*saved, *models.values()], key=lambda ref: ref.step)
 
 
-def load_checkpoint(checkpoint: CheckpointRef) -> MaskedLanguageModel:
+def load_checkpoint(checkpoint: CheckpointRef, tokenizer: PreTrainedTokenizerFast) -> MaskedLanguageModel:
     """Load the masked language model of a checkpoint; of an ELECTRA run, the generator.
+
+    Args:
+        checkpoint: The checkpoint.
+        tokenizer: Tokenizer of the text that it will read.
 
     Raises:
         CheckpointError: if its tensors are not those of the run's model.
-        ModelError: see ``saved_model``.
+        ModelError: if it was trained with another tokenizer; see ``saved_model``.
     """
     if checkpoint.is_model:
-        return load_masked_lm(ModelConfig(start_from=str(checkpoint.path)), load_tokenizer(checkpoint.path))
-    model = saved_model(checkpoint.run, checkpoint.config, checkpoint.path)
-    return objective_kind(checkpoint.config.objective.name).masked_lm(model)
+        return load_masked_lm(ModelConfig(start_from=str(checkpoint.path)), tokenizer)
+    saved = saved_model(checkpoint.run, checkpoint.config, checkpoint.path)
+    model = objective_kind(checkpoint.config.objective.name).masked_lm(saved)
+    fit_vocabulary(model.model, resolve_checkpoint(str(checkpoint.run)), tokenizer)
+    return model
