@@ -152,7 +152,7 @@ def build_part(
         shard_tokens: tokens per shard.
         text_field: field or column of the text.
         lines: make every line a document.
-        max_document_mib: maximum MiB of a text.
+        max_document_mib: maximum MiB of a line or of a record's text.
         tagger: name of the part-of-speech tagger.
         progress: called with the number of UTF-8 bytes of text processed since the last call.
 

@@ -45,7 +45,7 @@ def read_documents(
         text_field: the JSON field or the column that holds the text. A null there counts as an empty text.
         split: the split to read; hub data sets only.
         lines: make every line of a document, except blank ones, a document of its own.
-        max_document_mib: maximum MiB of a line, a row or a text.
+        max_document_mib: maximum MiB of a line or of a record's text.
 
     Yields:
         The text of a document, which is never empty in plain text files.
