@@ -139,6 +139,13 @@ def test_groups_count_as_one(tmp_path: Path) -> None:
     assert (copied.num_examples, copied.num_groups) == (400, 40)
     assert copied.signs == once_row.signs
     assert copied.difference.interval.low == pytest.approx(once_row.difference.interval.low, abs=0.01)
+    # The baseline's results may be of a version that knew no groups.
+    for seed in (1, 2):
+        edit(
+            next((tmp_path / "copied" / "base").glob(f"*/seed-{seed}/dev.json")),
+            lambda answers: [answer.pop("group") for answer in answers],
+        )
+    assert compare(*(tmp_path / "copied" / name for name in folders)).rows == [copied]
 
 
 @pytest.mark.parametrize("metric", ["matthews", "f1", "macro_f1"])

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evaluation.labelled_tokenizers import wordpiece
@@ -62,6 +63,9 @@ def test_every_task_scores_accuracy_and_has_its_labels(tmp_path: Path) -> None:
         "imdb": 2, "snli": 3, "perspectrum": 2, "boolq": 2, "ag": 4, "mr": 2,
     }  # fmt: skip
     assert {task.metrics for task in tasks.values()} == {("accuracy",)}
+    assert {name: task.shared_text for name, task in tasks.items() if task.shared_text} == {
+        "snli": "text", "boolq": "second",
+    }  # fmt: skip
     assert tasks["boolq"].dev_splits == ("dev",) and tasks["snli"].dev_splits == ("dev", "test")
 
 
@@ -72,7 +76,11 @@ def test_snli_is_read(tmp_path: Path) -> None:
         {"gold_label": "contradiction", "sentence1": "A", "sentence2": "", "pairID": "p3", "annotator_labels": []},
     ]
     write(tmp_path / "snli_1.0" / "snli_1.0_dev.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    split = ClineTask("snli", tmp_path).read("dev")
+    task = ClineTask("snli", tmp_path)
+    split = task.read("dev")
+    encoded = task.encode(split.examples, wordpiece(), 8, is_training=False)
+    answers = task.predictions(split.examples, encoded, [np.zeros(3, np.float32)] * 2)
+    assert [answer["group"] for answer in answers] == ["p1", "p1"], "they share their premise"
     assert shown(split) == [("p1", "A", "B", 2), ("p3", "A", "", 0)]
     assert split.counts == {"undecided": 1, "empty_texts": 1, "missing_from_release": 9_840}
 

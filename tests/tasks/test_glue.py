@@ -72,6 +72,7 @@ def test_every_task_has_a_metric_and_says_what_kind_it_is() -> None:
         "stsb": "spearman",
         "ax": "matthews",
     }
+    assert {name for name, dataset in GLUE.items() if dataset.shared_text == "text"} == {"mnli", "ax", "qnli"}
 
 
 def test_test_splits_have_no_labels_and_keep_their_index(tmp_path: Path) -> None:
@@ -97,6 +98,7 @@ def test_mnli_has_two_of_each_held_out_split(tmp_path: Path) -> None:
     task = GlueTask("mnli", tmp_path)
     assert task.dev_splits == ("dev_matched", "dev_mismatched")
     assert [task.read(split).examples[0].label for split in task.dev_splits] == [0, 0]
+    assert task.shared_text == "text"
     assert not task.read("test_matched").is_labelled and not task.read("test_mismatched").is_labelled
 
 

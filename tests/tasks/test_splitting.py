@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trueneg.errors import ConfigError
@@ -57,6 +57,26 @@ def test_what_is_split_off_and_what_stays_make_up_the_whole(labels: list[str], s
     assert len(stays) and len(aside)
     if len(stays) >= len(set(labels)):
         assert {labels[at] for at in stays} == set(labels)
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=60), SEEDS, st.floats(0.01, 0.99))
+def test_no_group_is_divided(groups: list[int], seed: int, fraction: float) -> None:
+    assume(len({*groups}) > 1)
+    stays, aside = split_off([group % 2 for group in groups], fraction, seed, groups)
+    assert sorted([*stays, *aside]) == list(range(len(groups))) and len(stays) and len(aside)
+    assert not {groups[at] for at in stays} & {groups[at] for at in aside}
+    # No further group would bring the share nearer, nor would one less.
+    largest = max(Counter(groups).values())
+    if fraction * len(groups) >= 1 and len(groups) - fraction * len(groups) >= largest:
+        assert abs(len(aside) - fraction * len(groups)) <= largest
+
+
+def test_groups_are_split_off_with_the_shares_of_labels() -> None:
+    groups = [f"author {n // 5}" for n in range(1000)]
+    labels = [n // 5 % 4 == 0 for n in range(1000)]
+    _, aside = split_off(labels, 0.1, 0, groups)
+    assert len(aside) == 100 and sum(labels[at] for at in aside) == 25
+    assert not np.array_equal(aside, split_off(labels, 0.1, 1, groups)[1])
 
 
 def test_the_only_example_of_a_label_stays() -> None:

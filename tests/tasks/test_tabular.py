@@ -21,6 +21,7 @@ REVIEWS = "text,label\n" + "".join(f"film {n},{'good' if n % 4 else 'bad'}\n" fo
 
 
 def file(folder: Path, name: str, content: str) -> Path:
+    folder.mkdir(exist_ok=True)
     (folder / name).write_bytes(content.encode())
     return folder / name
 
@@ -234,6 +235,30 @@ def test_named_columns_count_and_unknown_ones_are_refused(tmp_path: Path) -> Non
     assert sorted((e.text, e.second) for e in both) == [("v", "u"), ("w", "z"), ("y", "x")]
     with pytest.raises(TaskError, match=r"train\.csv: --text-column: unknown column 'bb': did you mean 'b'"):
         TabularTask("t", data, text_column="bb", label_column="c")
+
+
+AUTHORS = "text,label,id\n" + "".join(f"film {n},{'good' if n % 3 else 'bad'},author {n // 4}\n" for n in range(40))
+
+
+def test_groups_of_ones_own_are_not_divided_and_reach_predictions(tmp_path: Path) -> None:
+    data = file(tmp_path, "reviews.csv", AUTHORS)
+    options = TaskConfig(name="classification", data=str(data), group_column="id")
+    task = from_config(options)
+    train, dev = ([example.group for example in task.read(split).examples] for split in ("train", "dev"))
+    assert (len(train), len(dev)) == (36, 4) and not {*train} & {*dev}
+    assert len({*train, *dev}) == 10 and task.columns.key is None
+    assert {example.group for example in TabularTask("t", data).read("train").examples} == {None}
+
+
+def test_groups_that_are_missing_are_refused(tmp_path: Path) -> None:
+    data = file(tmp_path, "train.csv", AUTHORS.replace("author 0", ""))
+    with pytest.raises(TaskError, match=r"train\.csv:2: no 'id', the group's column"):
+        TabularTask("t", data, group_column="id").read("train")
+    with pytest.raises(TaskError, match="--group-column: unknown column 'idd': did you mean 'id'"):
+        TabularTask("t", data, group_column="idd")
+    one = file(tmp_path / "one", "train.csv", "text,label,who\na,x,I\nb,y,I\n")
+    with pytest.raises(TaskError, match="one group is too few to set a part aside"):
+        TabularTask("t", one, group_column="who").read("train")
 
 
 def test_an_index_that_pandas_wrote_is_a_key(tmp_path: Path) -> None:

@@ -142,6 +142,25 @@ def test_groups_come_along() -> None:
     assert answers[0]["group"] == "g"
 
 
+def groups_of(examples: list[TextExample], **options: Any) -> list[str | None]:
+    task = classification(**options)
+    encoded = task.encode(examples, wordpiece(), 8, is_training=False)
+    return [one.get("group") for one in task.predictions(examples, encoded, [np.zeros(3)] * len(examples))]
+
+
+def test_examples_that_share_a_text_are_grouped_if_the_task_says_so() -> None:
+    examples = [
+        TextExample("a", "cat", "mat"),
+        TextExample("b", "good", "mat"),
+        TextExample("c", "cat", "bad"),
+        TextExample("d", "cat", "bad", group="claim"),
+        TextExample("e", "cat", "mat", group=""),
+    ]
+    assert groups_of(examples) == [None, None, None, "claim", ""]
+    assert groups_of(examples, shared_text="text") == ["a", "b", "a", "claim", ""]
+    assert groups_of(examples, shared_text="second") == ["a", "a", "c", "claim", ""]
+
+
 def test_quantities_are_floats_clipped_only_where_the_task_has_bounds() -> None:
     examples = [TextExample("a", "x", label=4.5), TextExample("b", "y", label=0.0)]
     outputs = [np.array([5.75], np.float32), np.array([-0.25], np.float32)]

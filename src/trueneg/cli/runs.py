@@ -190,6 +190,9 @@ def finetune(
         str | None, RunOption("task.second_column", "Second text column of your own data, for text pairs.")
     ] = None,
     label_column: Annotated[str | None, RunOption("task.label_column", "Label column of your own data.")] = None,
+    group_column: Annotated[
+        str | None, RunOption("task.group_column", "Column shared by examples that belong together, of your own data.")
+    ] = None,
     train_fraction: Annotated[
         float | None, RunOption("task.train_fraction", "Fraction of the training examples to use.")
     ] = None,

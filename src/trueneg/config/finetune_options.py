@@ -27,6 +27,9 @@ class TaskConfig:
     """Name of the second text column, for your own data of text pairs; empty for single texts."""
     label_column: str = option("", needs=OF_OWN_DATA)
     """Name of the label column, for your own data."""
+    group_column: str = option("", needs=OF_OWN_DATA)
+    """Name of a column shared by examples that belong together (one author's, one document's), for your own data: a
+    part set aside as ``dev`` has whole groups, and intervals are over groups."""
     length: int = option(128, at_least=3)
     """Largest number of tokens of a row."""
     train_fraction: float = option(1.0, above=0, at_most=1)

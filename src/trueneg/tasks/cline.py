@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
@@ -65,6 +65,8 @@ class ClineDataset:
     """Splits that are parts of the training examples."""
     dev_splits: tuple[str, ...] = ("dev", "test")
     undecided: str | None = None
+    shared_text: Literal["text", "second"] | None = None
+    """The text that several examples share: SNLI's premise, BoolQ's passage (see ``TextTask``)."""
     oddities: Mapping[str, str] = field(default_factory=dict)
     """Name of a count to a regular expression: texts that match are kept as released, and counted."""
 
@@ -186,6 +188,7 @@ CLINE: Mapping[str, ClineDataset] = {
         ("snli", "snli_1.0"), _json_lines, TextColumns("sentence1", "sentence2", "gold_label", "pairID"),
         ("contradiction", "entailment", "neutral"),
         {"train": 549_367, "dev": 9_842, "test": 9_824}, TextColumns("premise", "hypothesis", "label"), undecided="-",
+        shared_text="text",
     ),
     "perspectrum": ClineDataset(
         ("perspectrum",), _perspectrum, TextColumns("text", "perspective", "stance", "key", "claim"),
@@ -193,7 +196,7 @@ CLINE: Mapping[str, ClineDataset] = {
     ),
     "boolq": ClineDataset(
         ("boolq",), _json_lines, _QUESTION, ("false", "true"),
-        {"train": 9_427, "dev": 3_270, "test": 3_245}, _QUESTION, dev_splits=("dev",),
+        {"train": 9_427, "dev": 3_270, "test": 3_245}, _QUESTION, dev_splits=("dev",), shared_text="second",
     ),
     "ag": ClineDataset(
         ("ag_news_csv",), _ag, _HUB_TEXT, _TOPICS, {"train": 120_000, "test": 7_600}, _HUB_TEXT, set_aside=("dev",),
@@ -235,7 +238,7 @@ class ClineTask(TextTask):
         if name not in CLINE:
             raise ConfigError(unknown_name("CLINE task", name, CLINE))
         self.dataset = CLINE[name]
-        super().__init__(name, metrics=("accuracy",), labels=self.dataset.labels)
+        super().__init__(name, metrics=("accuracy",), labels=self.dataset.labels, shared_text=self.dataset.shared_text)
         self.dev_splits = self.dataset.dev_splits
         self.data = data
         self.set_aside = self.dataset.set_aside

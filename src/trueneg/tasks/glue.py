@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from trueneg.config.finetune_options import TaskConfig
 from trueneg.errors import ConfigError, TaskError, unknown_name
@@ -42,6 +42,8 @@ class GlueDataset:
     """Split to the possible names of its file, if not only ``<split>.tsv``."""
     dev_splits: tuple[str, ...] = ("dev",)
     bounds: tuple[float, float] | None = None
+    shared_text: Literal["text", "second"] | None = None
+    """The text that several examples share: premise or question (see ``TextTask``)."""
     is_unordered: bool = False
     """Whether the order of the two texts does not matter. ELECTRA trains on MRPC's and STS-B's pairs in both orders."""
 
@@ -92,17 +94,18 @@ GLUE: Mapping[str, GlueDataset] = {
             "sentence1_parse", "sentence2_parse", "sentence1", "sentence2", "label1", "gold_label",
         ),
         _pair("sentence1", "sentence2", "gold_label"), _HUB_NLI,
-        labels=_INFERENCE, dev_splits=("dev_matched", "dev_mismatched"),
+        labels=_INFERENCE, dev_splits=("dev_matched", "dev_mismatched"), shared_text="text",
     ),
     "qnli": GlueDataset(
         ("QNLI",), ("index", "question", "sentence", "label"),
         _pair("question", "sentence"), _pair("question", "sentence", key="idx"), labels=_ENTAILMENT,
+        shared_text="text",
     ),
     "rte": GlueDataset(("RTE",), _NLI_HEADER, _NLI, _HUB_PAIR, labels=_ENTAILMENT),
     "wnli": GlueDataset(("WNLI",), _NLI_HEADER, _NLI, _HUB_PAIR, hub_labels=("not_entailment", "entailment")),
     "ax": GlueDataset(
         ("AX", "diagnostic", "MNLI"), _NLI_HEADER, _NLI, _HUB_NLI,
-        labels=_INFERENCE, metrics=("matthews", "accuracy"), dev_splits=(),
+        labels=_INFERENCE, metrics=("matthews", "accuracy"), dev_splits=(), shared_text="text",
         files={"train": (), "test": ("diagnostic.tsv", "AX.tsv", "test.tsv")},
     ),
 }  # fmt: skip
@@ -140,6 +143,7 @@ class GlueTask(TextTask):
             labels=self.dataset.labels,
             bounds=self.dataset.bounds,
             is_unordered=self.dataset.is_unordered,
+            shared_text=self.dataset.shared_text,
         )
         self.dev_splits = self.dataset.dev_splits
         self.hub = open_hub(data, dataset)

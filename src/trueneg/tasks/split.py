@@ -56,15 +56,20 @@ def stratified_subset(labels: Sequence[Hashable], num: int, seed: int) -> NDArra
     return np.sort(stratified_order(labels, seed)[:num])
 
 
-def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_off(
+    labels: Sequence[Hashable], fraction: float, seed: int, groups: Sequence[Hashable] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split a validation part off.
 
-    It has at least one example; the rest keeps one of each label, if there are enough.
+    It has at least one example or group; the rest keeps one of each label, if there are enough and no groups.
 
     Args:
         labels: ``[examples]``, two or more.
         fraction: Share to split off, between 0 and 1.
         seed: Seed of the draw.
+        groups: Group of each example, ``[examples]``, two or more different ones: each is kept or split off as a whole,
+            until the part's share of the examples is as near to ``fraction`` as it gets. A group counts as of its first
+            example's label.
 
     Returns:
         Indices of the rest and of the validation part, each in ascending order.
@@ -74,9 +79,18 @@ def split_off(labels: Sequence[Hashable], fraction: float, seed: int) -> tuple[N
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"the validation fraction must be between 0 and 1, got {fraction}")
-    order = stratified_order(labels, seed)
-    num_kept = len(order) - min(max(1, round(fraction * len(order))), len(order) - 1)
-    return np.sort(order[:num_kept]), np.sort(order[num_kept:])
+    if groups is None:
+        order = stratified_order(labels, seed)
+        num_kept = len(order) - min(max(1, round(fraction * len(order))), len(order) - 1)
+        return np.sort(order[:num_kept]), np.sort(order[num_kept:])
+    number_of = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    group = np.array([number_of[one] for one in groups])
+    firsts = np.unique(group, return_index=True)[1]
+    last_first = stratified_order([labels[first] for first in firsts], seed)[::-1]
+    num_examples = np.bincount(group)[last_first].cumsum()[:-1]
+    num_aside = int(np.abs(num_examples - fraction * len(group)).argmin()) + 1
+    is_aside = np.isin(group, last_first[:num_aside])
+    return np.flatnonzero(~is_aside), np.flatnonzero(is_aside)
 
 
 @dataclass(frozen=True)
@@ -90,20 +104,24 @@ class ValidationPart:
         """Describe it in a note."""
         return f"{self.fraction:.0%} of the training split is set aside as 'dev' (seed {self.seed})"
 
-    def of(self, whole: Split[E], labels: Sequence[Hashable], where: str) -> Split[E]:
+    def of(
+        self, whole: Split[E], labels: Sequence[Hashable], where: str, groups: Sequence[Hashable] | None = None
+    ) -> Split[E]:
         """Return the part set aside of a training split if it is read as ``dev``, else the rest.
 
         Args:
             whole: All examples; ``in_other_part`` is added to its counts.
             labels: Their labels, whose shares are kept.
             where: The data, for a message.
+            groups: Their groups, which are not divided.
 
         Raises:
-            TaskError: if there is only one example.
+            TaskError: if there is only one example, or one group.
         """
-        if len(labels) < 2:
-            raise TaskError(f"--data {where}: one example is too few to set a part aside: give a validation file")
-        stays, aside = split_off(labels, self.fraction, self.seed)
+        if len({*(range(len(labels)) if groups is None else groups)}) < 2:
+            few = "example" if groups is None else "group"
+            raise TaskError(f"--data {where}: one {few} is too few to set a part aside: give a validation file")
+        stays, aside = split_off(labels, self.fraction, self.seed, groups)
         kept = [whole.examples[number] for number in (aside if whole.name == "dev" else stays)]
         return replace(whole, examples=kept, counts={**whole.counts, "in_other_part": len(labels) - len(kept)})
 

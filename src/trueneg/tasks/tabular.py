@@ -48,6 +48,8 @@ class TabularTask(TextTask):
         text_column: Column of the text, or of the first of two.
         second_column: Column of the second text.
         label_column: Column of the label.
+        group_column: Column shared by examples that belong together (one author's, one document's): intervals are over
+            groups, and the part that is set aside has whole groups.
         is_regression: Whether labels are numbers to predict.
         labels: Names of the classes in order, if a model already has them; then no training split is needed.
         validation_fraction: Share of the training split that is set aside if there is no validation split.
@@ -65,6 +67,7 @@ class TabularTask(TextTask):
         text_column: str | None = None,
         second_column: str | None = None,
         label_column: str | None = None,
+        group_column: str | None = None,
         is_regression: bool = False,
         labels: Sequence[str] | None = None,
         validation_fraction: float = 0.1,
@@ -75,7 +78,8 @@ class TabularTask(TextTask):
         self.source = open_hub(data) or Files(Path(data), EXTENSIONS)
         splits = self.source.splits
         first = self.source.records(self.train_split if self.train_split in splits else next(iter(splits)))
-        self.columns, notes = _resolve(first, TextColumns(text_column or "", second_column, label_column))
+        given = TextColumns(text_column or "", second_column, label_column, group=group_column)
+        self.columns, notes = _resolve(first, given)
         if labels is None and not is_regression:
             if self.train_split not in splits:
                 raise TaskError(
@@ -104,6 +108,7 @@ class TabularTask(TextTask):
             text_column=options.text_column or None,
             second_column=options.second_column or None,
             label_column=options.label_column or None,
+            group_column=options.group_column or None,
             is_regression=options.name == "regression",
             labels=labels or None,
         )
@@ -125,37 +130,40 @@ class TabularTask(TextTask):
         if not whole.is_labelled:
             raise TaskError(f"--data {self.data}: no column {self.columns.label!r} with labels to train on")
         labels = [example.label if self.labels else None for example in whole.examples]
-        return self.validation_part.of(whole, labels, str(self.data))
+        groups = None if self.columns.group is None else [example.group for example in whole.examples]
+        return self.validation_part.of(whole, labels, str(self.data), groups)
 
 
 def _resolve(records: Records, given: TextColumns) -> tuple[TextColumns, list[str]]:
     """Find the columns that were not named (``text`` is then empty), and note which were guessed."""
     names, notes = records.names, []
-    for option, name in (("text", given.text), ("second", given.second), ("label", given.label)):
+    named = {"text": given.text, "second": given.second, "label": given.label, "group": given.group}
+    for option, name in named.items():
         if name and name not in names:
             raise TaskError(f"{records.path}: --{option}-column: {unknown_name('column', name, names)}")
-    text, second, label = given.text, given.second, given.label
+    text, second, label, group = given.text, given.second, given.label, given.group
     # A column without a name, as pandas writes its index, is not the text that was not named, though both are "".
-    key = next((name for name in names if name.lower() in _KEYS and name not in (text or None, second, label)), None)
+    taken = (text or None, second, label, group)
+    key = next((name for name in names if name.lower() in _KEYS and name not in taken), None)
     notes += [] if key is None else [f"examples are named by the column {key!r}"]
     if label is None:
-        found = [name for name in names if name.lower() in _LABELS and name not in (text, second)]
+        found = [name for name in names if name.lower() in _LABELS and name not in (text, second, group)]
         if len(found) > 1:
             raise TaskError(f"{records.path}: --label-column is needed: it may be {' or '.join(map(repr, found))}")
         label = found[0] if found else None
     if not text:
-        text, second = _texts(records, [name for name in names if name not in (label, key, second)], second)
+        text, second = _texts(records, [name for name in names if name not in (label, key, second, group)], second)
         notes.append(
             f"the text is the column {text!r}" if second is None else f"the texts are the columns {text!r}, {second!r}"
         )
     if label is None:
-        rest = [name for name in names if name not in (text, second, key)]
+        rest = [name for name in names if name not in (text, second, key, group)]
         if len(rest) != 1:
             raise TaskError(f"{records.path}: --label-column is needed: {_columns(records)}")
         label = rest[0]
     if given.label is None:
         notes.append(f"the label is the column {label!r}")
-    return TextColumns(text, second, label, key), notes
+    return TextColumns(text, second, label, key, group), notes
 
 
 def _texts(records: Records, rest: Sequence[str], second: str | None) -> tuple[str, str | None]:

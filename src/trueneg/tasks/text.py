@@ -7,6 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,8 @@ class TextTask(Task[TextExample]):
         bounds: Minimum and maximum of a regression task's values: predictions are clipped to them (``value`` keeps the
             model's own).
         is_unordered: Whether the texts of a pair may be swapped, so that ``swapped`` adds pairs.
+        shared_text: Which text several examples share (an inference task's premise). ``predictions`` groups examples by
+            it that have no ``group`` of their own: they are not independent, and intervals draw whole groups.
     """
 
     kind = "text"
@@ -89,12 +92,14 @@ class TextTask(Task[TextExample]):
         labels: Sequence[str] = (),
         bounds: tuple[float, float] | None = None,
         is_unordered: bool = False,
+        shared_text: Literal["text", "second"] | None = None,
     ) -> None:
         self.name = name
         self.metrics = tuple(metrics)
         self.labels = tuple(labels)
         self.bounds = bounds
         self.is_unordered = is_unordered
+        self.shared_text = shared_text
 
     @abstractmethod
     def read(self, split: str, *, is_whole: bool = False) -> Split[TextExample]:
@@ -145,10 +150,10 @@ class TextTask(Task[TextExample]):
         predicted = self._classes(numbers) if self.labels else self._values(numbers[:, 0])
         return [
             {"key": example.key}
-            | ({} if example.group is None else {"group": example.group})
+            | ({} if group is None else {"group": group})
             | ({} if example.label is None else {"gold": example.label})
             | prediction
-            for example, prediction in zip(examples, predicted, strict=True)
+            for example, group, prediction in zip(examples, self._groups(examples), predicted, strict=True)
         ]
 
     def subset(self, examples: Sequence[TextExample], num: int, seed: int) -> list[TextExample]:
@@ -168,6 +173,18 @@ class TextTask(Task[TextExample]):
             replace(example, key=f"{example.key}/swapped", text=example.second, second=example.text)
             for example in examples
             if example.second is not None
+        ]
+
+    def _groups(self, examples: Sequence[TextExample]) -> list[str | None]:
+        """Return each example's own group, or the key of the first example with the same ``shared_text``."""
+        if self.shared_text is None:
+            return [example.group for example in examples]
+        first: dict[str | None, str] = {}
+        return [
+            first.setdefault(getattr(example, self.shared_text), example.key)
+            if example.group is None
+            else example.group
+            for example in examples
         ]
 
     def _targets(self, examples: Sequence[TextExample]) -> NDArray[np.generic]:
@@ -218,8 +235,8 @@ def examples_of(
         ``key#2``) and what ``records`` counts.
 
     Raises:
-        TaskError: naming file and line, for a missing column, a missing or unknown label, or a value that is not a
-            finite number.
+        TaskError: naming file and line, for a missing column, a missing or unknown label, a missing group, or a value
+            that is not a finite number.
     """
     text = records.column(columns.text)
     second = None if columns.second is None else records.column(columns.second)
@@ -246,6 +263,10 @@ def examples_of(
     for number, its_key in zip(kept, keys, strict=True):
         row = records.rows[number]
         pair = row[text], None if second is None else row[second]
+        if group is not None and not row[group]:
+            raise TaskError(
+                f"{records.where(number)}: no {columns.group!r}, the group's column: fill it, or remove the row"
+            )
         examples.append(TextExample(its_key, *pair, label_of(number), None if group is None else row[group]))
     counts = {
         **records.counts,

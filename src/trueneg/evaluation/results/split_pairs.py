@@ -215,7 +215,9 @@ class SplitPair:
         figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, predictions, strict=True)]
         by_seed = [np.array(list(side.values())) for side in figures]
         first = predictions[0][0]
-        bootstrap = Bootstrap.over(first, resamples, seed)
+        # Results of earlier versions have no groups for pairs that share a text.
+        grouped = next((columns for systems in predictions for columns in systems if "group" in columns), first)
+        bootstrap = Bootstrap.over(grouped, resamples, seed)
         samples = np.split(bootstrap.measure(metric, [*predictions[0], *predictions[1]]), [len(by_seed[0])], axis=1)
         left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
         pair = Pair(left, right, bootstrap.num_groups, self.is_paired)
@@ -231,7 +233,7 @@ class SplitPair:
             num_examples=len(first[metric.columns[0]]),
             num_groups=bootstrap.num_groups,
             difference=difference(left, right, bootstrap.num_groups, is_paired=self.is_paired, confidence=confidence),
-            signs=sign_test(mean_scores[1] - mean_scores[0], first.get("group")),
+            signs=sign_test(mean_scores[1] - mean_scores[0], grouped.get("group")),
             eps_min=stochastic_order(*(upward * scores for scores in by_seed), seed=seed)
             if min(map(len, by_seed)) >= MIN_SEEDS
             else None,
