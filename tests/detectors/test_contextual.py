@@ -87,7 +87,7 @@ def test_what_the_encoder_does_not_see_scores_0(bert: str, odd: str, resources: 
     assert isinstance(scorer, ContextualScorer)
     asked = [at(f"the {odd} sat", odd, "mouse"), at("a mouse sat", "mouse", odd), at(f"a {odd} sat", odd, odd)]
     assert scorer.scores(asked).tolist() == [0, 0, 0]
-    assert scorer.encoder.num_unseen == 2  # texts, each read once
+    assert scorer.counts["words_without_tokens"] == 2  # texts, each read once
 
 
 def test_long_texts_are_scored_as_the_text_around_the_word(checkpoint: str, resources: Resources) -> None:

@@ -73,7 +73,7 @@ def test_vectors_are_those_of_transformers(checkpoint: str, layer: int, pooling:
     assert found.shape == (len(SPANS), 1, 32) and found.dtype == np.float32
     for one, where in zip(found, SPANS, strict=True):
         assert_near(one[0], by_hand(checkpoint, where, layer, pooling, center))
-    assert encoder.num_unseen == 0
+    assert not encoder.reader.counts["words_without_tokens"]
 
 
 def test_all_layers_at_once(checkpoint: str) -> None:
@@ -201,7 +201,8 @@ def test_a_window_narrower_than_the_word(bert: str) -> None:
     encoder = TextEncoder(bert, window=8)
     text, start, end = encoder.reader.cut(span("the quizzicalities sat", "quizzicalities"))
     assert (text, start, end) == ("quizzi", 0, 6)
-    assert encoder.vectors([span("the quizzicalities sat", "quizzicalities")]).any() and encoder.num_unseen == 0
+    assert encoder.vectors([span("the quizzicalities sat", "quizzicalities")]).any()
+    assert encoder.reader.counts["words_without_tokens"] == 0
 
 
 @pytest.mark.parametrize("window", [1, 2])
@@ -214,13 +215,13 @@ def test_a_window_without_room(window: int) -> None:
 def test_a_word_that_no_piece_sees(bert: str, text: str) -> None:
     encoder = TextEncoder(bert)
     assert not encoder.vectors([span(text, "\x07")]).any()
-    assert encoder.num_unseen == 1
-    assert encoder.vectors([span(TEXT[0], "mouse")]).any() and encoder.num_unseen == 1
+    assert encoder.reader.counts["words_without_tokens"] == 1
+    assert encoder.vectors([span(TEXT[0], "mouse")]).any() and encoder.reader.counts["words_without_tokens"] == 1
 
 
 def test_an_emoji_is_unknown_or_bytes_but_seen(checkpoint: str) -> None:
     encoder = TextEncoder(checkpoint)
-    assert encoder.vectors([span("the 🐭 sat", "🐭")]).any() and encoder.num_unseen == 0
+    assert encoder.vectors([span("the 🐭 sat", "🐭")]).any() and not encoder.reader.counts["words_without_tokens"]
 
 
 def test_weights_are_frozen_and_nothing_is_random(bert: str) -> None:

@@ -70,7 +70,8 @@ class SpanReader:
         self.tokenizer = tokenizer
         self.window = window
         self.counts = Counter[str]()
-        """Number of texts (``texts_cut``) and words (``words_cut``) that were cut to the window, over all readings."""
+        """Number of texts (``texts_cut``) and words (``words_cut``) that were cut to the window, and of words for which
+        the tokenizer has no token, such as a lone control character (``words_without_tokens``); over all readings."""
         self.room = window - tokenizer.num_special_tokens_to_add()
         """Number of tokens of a text that fit into the window."""
         if self.room < 1:
@@ -96,6 +97,7 @@ class SpanReader:
                 _, start, end = spans[number]
                 overlaps = [a < b and a < end and b > start for a, b in offsets[number]]
                 is_word[line, : len(overlaps)] = torch.tensor(overlaps)
+                self.counts["words_without_tokens"] += not any(overlaps)
             yield chosen, EncodedSpans(input_ids, attention_mask, is_word)
 
     def cut(self, span: Span) -> Span:
@@ -160,8 +162,6 @@ class TextEncoder:
         self.pooling = pooling
         self.center = center
         self.reader = SpanReader(load_tokenizer(resolve_checkpoint(source)), min(window, max_length(self.model)))
-        self.num_unseen = 0
-        """Number of words for which the tokenizer has no token, such as a lone control character."""
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
@@ -194,7 +194,6 @@ class TextEncoder:
             weights = self.weights(read).to(device)
             vectors = [weighted_sum(states[layer].float(), weights) for layer in self.layers]
             found[chosen] = torch.stack(vectors, 1).cpu().numpy()
-            self.num_unseen += int((~read.is_word.any(1)).sum())
         return found
 
     def weights(self, read: EncodedSpans) -> Tensor:

@@ -79,7 +79,6 @@ def substitute_vectors(
             vectors = read.cpu().numpy()
             found[row.number][0] = vectors[0]
             found[row.number][1 + row.first : row.first + len(vectors)] = vectors[1:]
-        encoder.num_unseen += sum(not bool(row.is_word.any()) for row in batch)
     return found
 
 

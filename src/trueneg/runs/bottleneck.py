@@ -82,11 +82,6 @@ class Measured:
         fixed = (self.rows * self.one_row - self.step) / (self.rows - 1)
         return min(1.0, max(0.0, fixed / self.step))
 
-    @property
-    def data_wait(self) -> float:
-        """Share of time that steps wait for data: rows are read while the previous step is computed."""
-        return max(0.0, 1 - self.step / self.read) if self.read else 0.0
-
 
 @dataclass(frozen=True)
 class Bottleneck:

@@ -81,7 +81,7 @@ class SubstitutionScorer(ABC):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Numbers of texts and words that were cut to a window since the scorer was made."""
+        """Numbers of texts and words cut to a window, and of words without tokens, since the scorer was made."""
         return {}
 
     def reads(self) -> tuple[object, ...]:

@@ -103,7 +103,7 @@ class TeacherScorer(SubstitutionScorer):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Numbers of texts and words that were cut to the window."""
+        """Numbers of texts and words cut to the window, and of words without tokens."""
         return dict(self.reader.counts)
 
     def reads(self) -> tuple[object, ...]:

@@ -97,7 +97,7 @@ class Measured:
     seconds: float
     provenance: Mapping[str, str]
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Number of texts and words truncated to the detector's window, where not 0."""
+    """Number of texts and words cut to the detector's window, and of words without tokens, where not 0."""
     gap: Interval | None = None
     """Generalized average precision, the mean over targets; None where candidates were not merged."""
     gap_difference: Interval | None = None
