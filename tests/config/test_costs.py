@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -12,6 +14,7 @@ from trueneg.config.codec import override
 from trueneg.config.costs import cost_of
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import PRESETS, preset
+from trueneg.config.stages import stages_of
 from trueneg.corruption.rows import Rows
 from trueneg.corruption.views.batch import View, Views
 from trueneg.objectives import objective_kind, with_objective
@@ -73,6 +76,15 @@ def test_hours() -> None:
     assert cost_of(preset("electra-small")).gpu_hours == pytest.approx(
         cost_of(preset("electra-small")).flops / (0.4 / 3 * 312e12) / 3600
     )
+
+
+def test_the_vocabulary_is_the_published_one() -> None:
+    """mmBERT's has 256,000 entries, ModernBERT's 50,368; the head is a matrix of them at masked positions."""
+    config = preset("mmbert-base-staged")
+    other = replace(config, preset="mine")
+    masked = sum(stage.num_tokens * stage.config.objective.masking.rate for stage in stages_of(config))
+    added = 6 * masked * 768 * (256_000 - 50_368)
+    assert cost_of(config).flops - cost_of(other).flops == pytest.approx(added)
 
 
 def test_every_preset_has_a_cost() -> None:

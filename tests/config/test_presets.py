@@ -248,6 +248,11 @@ def test_a_checkpoint_and_a_task_are_needed(start_from: str, task: str) -> None:
         configure_finetuning(start_from, task)
 
 
+def test_a_preset_besides_a_configuration_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="leave --preset bert out"):
+        configure_finetuning(preset="bert", config=tmp_path)
+
+
 def test_stages_of_modernbert_and_mmbert_have_the_tokens_of_their_configurations() -> None:
     """Recounted step by step, in billions: max_duration and batch_size_warmup_tokens of the published files."""
     for name, length, tokens, rising in (

@@ -102,6 +102,17 @@ def test_a_folder_is_the_old_or_the_new_one_after_a_kill_at_any_moment(tmp_path:
     assert seen == {"old", "new"}
 
 
+def test_a_folder_behind_a_link_is_replaced_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "large" / "hf").mkdir(parents=True)
+    (tmp_path / "hf").symlink_to(tmp_path / "large" / "hf")
+    (tmp_path / "large" / ".hf.old").symlink_to(tmp_path)  # a leftover, and not a folder to remove
+    for content in ("first", "second"):
+        replace_folder(tmp_path / "hf", lambda new, content=content: (new / "a").write_text(content))
+        assert (tmp_path / "hf").is_symlink() and (tmp_path / "large" / "hf" / "a").read_text() == content
+        assert [path.name for path in (tmp_path / "large").iterdir()] == ["hf"]
+    assert (tmp_path / "hf" / "a").read_text() == "second"
+
+
 def test_a_folder_stays_if_filling_fails(tmp_path: Path) -> None:
     (tmp_path / "hf").mkdir()
     (tmp_path / "hf" / "a").write_text("old")

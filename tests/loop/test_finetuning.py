@@ -162,7 +162,9 @@ def test_it_learns_and_leaves_everything_behind(configure: Configure, tmp_path: 
     assert load_config(FinetuneConfig, done.folder / "config.json").optimizer.warmup_steps == round(0.1 * 8 * 13)
     answers = load_predictions(done.folder / "dev.json")
     assert result.metrics["accuracy"] == np.mean([answer["gold"] == answer["predicted"] for answer in answers])
-    assert f"| dev | accuracy | {result.metrics['accuracy']:.4f} | 60 |" in (done.folder / "hf/README.md").read_text()
+    card = (done.folder / "hf/README.md").read_text()
+    assert f"| dev | accuracy | {result.metrics['accuracy']:.4f} | 60 |" in card
+    assert "pipeline_tag: text-classification" in card and "AutoModelForSequenceClassification.from_pretrained" in card
 
 
 def test_transformers_loads_the_model_and_says_the_same(configure: Configure, tmp_path: Path, data: Path) -> None:

@@ -47,6 +47,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, TruenegError
 from trueneg.runs.bench import _of_one_row, of_stage
 from trueneg.runs.configuring import configure
+from trueneg.runs.exporting import export
 from trueneg.runs.pretraining import pretrain, rehearse
 from trueneg.training.batches import CorpusBatches
 from trueneg.training.distributed import Processes
@@ -254,6 +255,36 @@ def test_later_stages_may_change_before_a_resume(config_of: MakeConfig, other: P
     )
 
 
+def test_a_stage_that_has_begun_cannot_be_taken_away(config_of: MakeConfig, tmp_path: Path) -> None:
+    stages = [StageConfig("a", 4), StageConfig("b", 6), StageConfig("c", 4)]
+    config = config_of("mlm", "train.save_every=3")
+    cut_run(with_stages(config, stages), tmp_path / "run", 10)
+    with pytest.raises(CheckpointError, match="has begun stage 'b', which is not among the stages now"):
+        pretrain(with_stages(config, stages[:1]), tmp_path / "run", resume=True, quiet=True)
+
+
+def test_packing_is_the_stages_own(config_of: MakeConfig, tmp_path: Path) -> None:
+    """What a stage does not set comes from the run, and ``auto`` packs nothing on a CPU."""
+    stages = [StageConfig("packed", 4, ("corpus.pack=true",)), StageConfig("plain", 4)]
+    config = with_stages(config_of("mlm", "corpus.pack=auto", "train.save_every=3"), stages)
+    check_resumes(config, tmp_path / "cut", 3, 6)
+    pretrain(config, tmp_path / "run", quiet=True)
+    apart = with_stages(override(config, ["corpus.pack=false"]), stages)
+    pretrain(apart, tmp_path / "apart", quiet=True)
+    assert_identical(tmp_path / "run", tmp_path / "apart")
+
+
+def test_a_card_tells_what_each_stage_did(config_of: MakeConfig, tmp_path: Path) -> None:
+    regularized = ("regularization.level=token", "corpus.length=16")
+    stages = [StageConfig("soft", 3, regularized), StageConfig("plain", 3)]
+    hf = pretrain(with_stages(config_of("mlm"), stages), tmp_path / "run", quiet=True).hugging_face
+    for folder in (hf, export(str(tmp_path / "run"), out=tmp_path / "out").path):
+        card = (folder / "README.md").read_text()
+        assert "| soft regularization | soft: token; plain: none |" in card
+        assert "| rows a step | soft: 8 of 16 tokens; plain: 8 of 24 tokens |" in card
+        assert "Soft regularization at the level of token." in card and "A baseline" not in card
+
+
 def added_again() -> StageConfig:
     return StageConfig("yet-more", 2)
 
@@ -328,6 +359,12 @@ def test_a_stage_that_cannot_be_is_refused_before_anything_is_trained(
     assert not (tmp_path / "run").exists()
 
 
+def test_packing_of_a_later_stage_is_checked_first(config_of: MakeConfig) -> None:
+    config = override(config_of("mlm"), ["model.architecture=convbert", "model.hidden_size=32", "model.num_heads=2"])
+    with pytest.raises(TruenegError, match="stage 'b': 'convbert' cannot keep the documents of one row apart"):
+        rehearse(with_stages(config, [StageConfig("a", 4), StageConfig("b", 4, ("corpus.pack=true",))]))
+
+
 def test_a_corpus_of_another_tokenizer_is_refused(config_of: MakeConfig, tmp_path: Path) -> None:
     backend = Tokenizer(models.WordPiece(numbered([*SPECIAL, "other", *ENTRIES]), unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -366,6 +403,9 @@ def test_stages_of_a_file_and_of_the_command_line(config_of: MakeConfig, corpus:
         StageConfig("decay", 10, ("objective.masking.rate=0.05", "optimizer.schedule=1-sqrt"), keep=True),
     )
     assert [stage.config.optimizer.warmup_steps for stage in stages_of(config)] == [3, 0]
+    # Only the first stage has the run's warm-up of the batch size: 20 rows are 5 steps of 4.
+    rising = configure("electra-tiny", stages=file, settings=[*base, "batch_warmup_steps=6", "batch_warmup_from=1"])
+    assert rising.stages[1].steps == 10
     half = configure("electra-tiny", stages=file, settings=[*base, "steps=20", "stages.decay.masking.rate=0.1"])
     assert [stage.steps for stage in half.stages] == [15, 5]
     assert half.stages[1].settings == ("optimizer.schedule=1-sqrt", "objective.masking.rate=0.1")

@@ -10,9 +10,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForMaskedLM
 
+from trueneg.config.options import ModelConfig
 from trueneg.errors import ModelError
-from trueneg.models.backbone import Encoder, MaskedLanguageModel, check_packing, max_length, segment_positions
+from trueneg.models.backbone import (
+    Encoder,
+    MaskedLanguageModel,
+    attend_by_documents,
+    check_packing,
+    max_length,
+    segment_positions,
+)
 from trueneg.models.configurations import hf_config
+from trueneg.models.loading import load_masked_lm
 
 LENGTH = 24
 ATTENTION = [(name, "sdpa") for name in ARCHITECTURES if name not in EAGER] + [
@@ -126,6 +135,26 @@ def test_a_drawn_padding_token_moves_no_positions(architecture: str) -> None:
     assert not close(alone(model, ids[0]), wanted[0])
 
 
+@torch.no_grad()
+def test_windows_of_another_architecture_are_kept_or_packing_is_refused() -> None:
+    sizes = ModelConfig(architecture="ultrabert", num_layers=2, hidden_size=32, num_heads=2, intermediate_size=32)
+    hf = hf_config(replace(sizes, max_positions=64), make_tokenizer())
+    hf.sliding_window, hf.layer_types = 3, ["sliding_attention", "full_attention"]
+    torch.manual_seed(0)
+    model = Encoder(AutoModelForMaskedLM.from_config(hf).eval())
+    ids, rows = make_rows((LENGTH,), (13,), length=LENGTH)
+    hidden = model.encode(ids, rows)
+    for row, size in enumerate((LENGTH, 13)):
+        assert close(hidden[row, :size], alone(model, ids[row, :size]))
+    hf.sliding_window = 64
+    wide = Encoder(AutoModelForMaskedLM.from_config(hf).eval())
+    wide.load_state_dict(model.state_dict())
+    assert not close(wide.encode(ids, rows)[0], hidden[0]), "the window matters in this test"
+    with pytest.raises(ModelError, match=r"'ultrabert' attends within windows.*leave --pack"):
+        check_packing(model)
+    assert attend_by_documents(model, torch.device("cpu"))
+
+
 def test_a_convolution_cannot_be_packed() -> None:
     model = Encoder(make_masked_lm("deberta-v2", conv_kernel_size=3, conv_act="gelu"))
     ids, rows = make_rows((9, 15), length=LENGTH)
@@ -149,6 +178,29 @@ def test_an_architecture_that_looks_past_its_mask_is_found_out() -> None:
     assert isinstance(MaskedLanguageModel(model), Encoder)
     with pytest.raises(ModelError, match="'convbert' cannot keep the documents of one row apart"):
         check_packing(Encoder(model))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "message"),
+    [
+        ("bart", "'bart' has a decoder"),
+        ("flaubert", "the masked-LM head of 'flaubert' is an unusual one"),
+        ("gpt2", "'gpt2' has no masked-LM head"),
+    ],
+)
+def test_architectures_that_cannot_be_trained_are_refused(architecture: str, message: str) -> None:
+    config = ModelConfig(architecture=architecture, num_layers=1, hidden_size=32, num_heads=2, intermediate_size=32)
+    with pytest.raises(ModelError, match=message):
+        load_masked_lm(config, make_tokenizer())
+
+
+@pytest.mark.parametrize("architecture", ["roberta-prelayernorm", "xlm-roberta-xl", "esm", "ibert"])
+def test_positions_that_begin_behind_the_padding_are_counted(architecture: str) -> None:
+    config = ModelConfig(architecture=architecture, num_layers=1, hidden_size=32, num_heads=2, intermediate_size=32)
+    model = load_masked_lm(replace(config, max_positions=LENGTH), make_tokenizer())
+    ids, rows = make_rows((LENGTH,), length=LENGTH)
+    assert max_length(model.model) == LENGTH
+    assert model.encode(ids, rows).isfinite().all()
 
 
 def test_checks_leave_the_mode_alone() -> None:

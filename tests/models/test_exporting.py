@@ -87,6 +87,17 @@ def test_a_sentence_encoder_keeps_its_modules_length_prompts_and_similarity(
     assert "license: apache-2.0" in (out / "README.md").read_text()
 
 
+def test_a_sentence_encoder_of_the_hub_keeps_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "models--someone--sentences"
+    folder = make_sentence_encoder(place / "snapshots" / ("0" * 40))
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    out = export("someone/sentences", "sentence-transformers", tmp_path / "out").path
+    theirs, ours = (SentenceTransformer(str(one), device="cpu") for one in (folder, out))
+    assert np.allclose(ours.encode(TEXT), theirs.encode(TEXT), atol=1e-6)
+
+
 def test_a_length_that_only_the_tokenizer_says_is_kept(tmp_path: Path) -> None:
     source = make_sentence_encoder(tmp_path / "source")
     write(source / "sentence_bert_config.json", {})

@@ -194,6 +194,11 @@ def test_an_extended_vocabulary_starts_from_the_mean_of_its_pieces(
     logits = model.logits(model.encode(ids, rows))
     assert torch.allclose(logits[..., :size], original(input_ids=ids).logits, atol=1e-5)
     assert torch.allclose(logits, model.model(input_ids=ids).logits, atol=1e-5)
+    # A bias of its own, of the head or its output layer, must be in the files.
+    output.bias += 1
+    save_hugging_face(model.model, new, folder / "extended")
+    again = load_masked_lm(ModelConfig(start_from=str(folder / "extended")), new)
+    assert torch.allclose(again.logits(again.encode(ids, rows)), logits + 1, atol=1e-5)
 
 
 def test_an_extended_pair_shares_the_new_rows(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,8 @@ def test_a_model_in_other_files_is_the_same_model(models: list[str], tmp_path: P
         (MergeConfig("linear"), False, "--method linear needs --weights"),
         (MergeConfig("linear", weights=(1.0,)), False, "1 weights for 2 models"),
         (MergeConfig("linear", weights=(1.0, -1.0)), False, "--weights sum to 0"),
+        (MergeConfig("linear", weights=(1.0, math.nan)), False, "--weights and --scale must be finite"),
+        (MergeConfig("ties", scale=math.inf), True, "--weights and --scale must be finite"),
         (MergeConfig("mean", weights=(1.0, 1.0)), False, "--method mean takes no --weights"),
         (MergeConfig("ema", decay=1.0), False, "--decay must be at least 0 and below 1, got 1"),
         (MergeConfig("ties", density=0.0), True, "--density must be above 0 and at most 1, got 0"),

@@ -21,7 +21,8 @@ FORMULA = (
 )
 """How ``cost_of`` counts, in words."""
 
-_VOCABULARY = {"roberta": 50_265, "modernbert": 50_368}
+_VOCABULARY = {"mmbert-base-staged": 256_000, "roberta": 50_265, "modernbert": 50_368}
+"""Entries of the published tokenizer, by preset or architecture."""
 _USUAL_VOCABULARY = 30_522
 
 
@@ -65,7 +66,8 @@ def _cost_of(stage: Stage) -> Cost:
     else:
         passes = _forward(model, 1.0, 1.0, length) * num_readings(config)
         head_width = model.hidden_size
-    flops = 3 * tokens * (passes + objective.masking.rate * _head(model, head_width))
+    vocabulary = _VOCABULARY.get(config.preset) or _VOCABULARY.get(model.architecture, _USUAL_VOCABULARY)
+    flops = 3 * tokens * (passes + objective.masking.rate * _head(model, head_width, vocabulary))
     rate = PEAK_FLOPS * UTILISATION * min(1.0, model.hidden_size / FULL_WIDTH)
     return Cost(tokens, flops, flops / rate / 3600)
 
@@ -89,10 +91,10 @@ def _forward(model: ModelConfig, width: float, depth: float, length: int) -> flo
     return model.num_layers * depth * (2 * weights + 4 * hidden * length) + projection
 
 
-def _head(model: ModelConfig, width: float) -> float:
+def _head(model: ModelConfig, width: float, vocabulary: int) -> float:
     """Operations per masked position of the masked-LM head."""
     embedding = _embedding(model)
-    return 2 * width * embedding + 2 * embedding * _VOCABULARY.get(model.architecture, _USUAL_VOCABULARY)
+    return 2 * width * embedding + 2 * embedding * vocabulary
 
 
 def _embedding(model: ModelConfig) -> int:

@@ -100,8 +100,9 @@ _BERT_LARGE = replace(
 _MODERNBERT_BASE = PretrainConfig(
     preset="modernbert-base",
     corpus=CorpusConfig(length=1024, pack=True, eval_rows=1024),
-    # Warner et al. 2024: 22 layers, GeGLU of 1152, 30 % masked, warm-up-stable-decay, no dropout. Rows, steps and
-    # batch are ours: theirs was 1.7 trillion tokens in batches of up to 4,608 rows. Weight decay: see the stages below.
+    # Warner et al. 2024: 22 layers, GeGLU of 1152, 30 % masked, warm-up-stable-decay. Their code drops 0.1 of the
+    # attention layers' outputs, for which transformers' ModernBERT has no option. Rows, steps and batch are ours:
+    # theirs was 1.7 trillion tokens in batches of up to 4,608 rows. Weight decay: see the stages below.
     model=ModelConfig(
         architecture="modernbert",
         num_layers=22,

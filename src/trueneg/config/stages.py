@@ -284,7 +284,7 @@ def _stage(table: Mapping[str, Any], number: int, path: Path, config: PretrainCo
     steps = own.get("steps", 0)
     if "tokens" in own:
         try:
-            resolved = override(config, settings)
+            resolved = override(config, [*(OF_THE_START if number > 1 else ()), *settings])
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
         steps = steps_for(resolved.train, max(0, -(-own["tokens"] // resolved.corpus.length)))

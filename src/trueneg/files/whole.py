@@ -90,7 +90,7 @@ def check_writable(path: Path) -> None:
 
 
 def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
-    """Replace a folder with a new one by two renames.
+    """Replace a folder with a new one by two renames; if it is a symbolic link, the folder that it leads to.
 
     A kill at any moment leaves the old or the new folder at ``path`` or, between the two renames, none there and the
     old one next to it as ``.<name>.old``, which ``restore_folder`` moves back.
@@ -102,7 +102,7 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
     Raises:
         OSError: if writing fails; ``path`` is then unchanged.
     """
-    path = path.absolute()  # "." has no name
+    path = path.resolve()  # "." has no name
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
     restore_folder(path)
     try:
@@ -113,20 +113,28 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
             path.rename(old)
         new.rename(path)
     except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
+        _remove(new)
         restore_folder(path)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
 
 
 def restore_folder(path: Path) -> None:
     """Clean up after a kill within ``replace_folder``: move the old folder back, remove a half-written new one."""
-    path = path.absolute()
+    path = path.resolve()
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
-    shutil.rmtree(new, ignore_errors=True)
+    _remove(new)
     if not old.exists():
         return
     if path.exists():
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
     else:
         old.rename(path)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder as far as possible; of a symbolic link, which earlier versions left behind, the link."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -122,22 +122,23 @@ class MaskedLanguageModel(Encoder):
 
     @torch.no_grad()
     def _check_head(self) -> None:
-        # Ordinary ids, without padding: RoBERTa derives positions from which tokens are padding.
-        ids = torch.arange(self.vocab_size - 1, max(self.vocab_size - 7, 0), -1, device=self.embeddings.device)
-        with eval_mode(self.model):
-            output = self.model(input_ids=ids.unsqueeze(0), return_dict=True)
-            hidden = self.model.base_model(input_ids=ids.unsqueeze(0), return_dict=True).last_hidden_state
-            try:
+        is_same, cause = False, None
+        try:
+            # Ordinary ids, without padding: RoBERTa derives positions from which tokens are padding.
+            ids = torch.arange(self.vocab_size - 1, max(self.vocab_size - 7, 0), -1, device=self.embeddings.device)
+            with eval_mode(self.model):
+                output = self.model(input_ids=ids.unsqueeze(0), return_dict=True)
+                hidden = self.model.base_model(input_ids=ids.unsqueeze(0), return_dict=True).last_hidden_state
                 ours = self.logits(hidden)
                 is_same = torch.allclose(ours.float(), output.logits.float(), atol=1e-4)
-            except (TypeError, ValueError, RuntimeError):
-                is_same = False
-            self.has_linear_head = is_same and self._is_linear(hidden, ours)
+                self.has_linear_head = is_same and self._is_linear(hidden, ours)
+        except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+            cause = error
         if not is_same:
             raise ModelError(
                 f"the masked-LM head of '{self.model.config.model_type}' is an unusual one: add it to "
                 f"UNUSUAL_HEADS in trueneg/models/backbone.py"
-            )
+            ) from cause
 
     def _is_linear(self, hidden: Tensor, logits: Tensor) -> bool:
         """Whether ``head_parts`` gives the same logits as the head itself."""
@@ -243,7 +244,7 @@ def _attention_arguments(model: PreTrainedModel, rows: Layout, uses_kernel: bool
         return boundaries | ({"attention_mask": dict.fromkeys(_WINDOWS)} if has_windows else {})
     if rows.is_full and has_windows:
         return {}
-    if not rows.is_packed and config._attn_implementation not in _FUSED:
+    if not rows.is_packed and (config._attn_implementation not in _FUSED or _has_other_windows(model)):
         return {"attention_mask": (rows.segments > 0).to(torch.int64)}
     if rows.is_packed:
         may_attend = _is_same_segment(rows.segments).unsqueeze(1)
@@ -251,8 +252,6 @@ def _attention_arguments(model: PreTrainedModel, rows: Layout, uses_kernel: bool
         # Already in attention's own form: given a token mask, transformers checks whether it masks anything, which
         # synchronises. Broadcast over queries: expanded, it would be materialised as a pairwise mask.
         may_attend = (rows.segments > 0)[:, None, None, :]
-    if not has_windows:
-        return {"attention_mask": _as_attention_mask(model, may_attend)}
     # Distances within a piece are those within the row, so one window mask serves the whole row.
     column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
     return {"attention_mask": pair_mask(model, may_attend, column.unsqueeze(0))}
@@ -265,13 +264,27 @@ def pair_mask(model: PreTrainedModel, may_attend: Tensor, positions: Tensor) -> 
         model: The model.
         may_attend: Bool ``[batch, 1, length, length]``, or ``[batch, 1, 1, length]`` for the same mask for all queries.
         positions: Positions of tokens, int64 ``[batch, length]`` or ``[1, length]``.
+
+    Raises:
+        ModelError: for another architecture whose layers attend within windows.
     """
+    if _has_other_windows(model):
+        raise ModelError(
+            f"'{model.config.model_type}' attends within windows, which a pairwise mask would undo: leave --pack or "
+            "reading=together out"
+        )
     if model.config.model_type != _WINDOWED:
         return _as_attention_mask(model, may_attend)
     distance = (positions.unsqueeze(2) - positions.unsqueeze(1)).abs().unsqueeze(1)
     is_near = distance <= model.config.local_attention // 2
     masks = dict(zip(_WINDOWS, (may_attend, may_attend & is_near), strict=True))
     return {kind: _as_attention_mask(model, mask) for kind, mask in masks.items()}
+
+
+def _has_other_windows(model: PreTrainedModel) -> bool:
+    """Whether some layers attend within a window and would take a pairwise mask instead of it, unlike ModernBERT's."""
+    kinds = getattr(model.config, "layer_types", None) or ()
+    return model.config.model_type != _WINDOWED and "sliding_attention" in kinds
 
 
 def _is_same_segment(segments: Tensor) -> Tensor:
@@ -314,8 +327,8 @@ def _position_table(model: PreTrainedModel) -> nn.Module | None:
 def max_length(model: PreTrainedModel) -> int:
     """Number of tokens that the model has positions for; unlimited where positions are relative."""
     table = _position_table(model)
-    if isinstance(table, nn.Embedding):
-        return table.num_embeddings - first_position(model)
+    if table is not None:
+        return int(cast(Tensor, table.weight).shape[0]) - first_position(model)
     if model.config.model_type in _DEBERTA:
         return sys.maxsize
     return int(getattr(model.config, "max_position_embeddings", sys.maxsize))
@@ -388,7 +401,7 @@ def attend_by_documents(
     """
     model = encoder.model
     before = model.config._attn_implementation
-    if before not in _FUSED:
+    if before not in _FUSED or _has_other_windows(model):
         return f"'{model.config.model_type}' has no attention that can be exchanged"
     documents.register()
     model.set_attn_implementation(documents.NAME)

@@ -48,6 +48,8 @@ def hf_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Pretra
         raise ModelError(f"cannot make a '{config.architecture}' of these sizes: {reason}") from error
     if type(made) not in MODEL_FOR_MASKED_LM_MAPPING:
         raise ModelError(f"'{config.architecture}' has no masked-LM head in transformers: {_KNOWN}")
+    if made.is_encoder_decoder:
+        raise ModelError(f"'{config.architecture}' has a decoder, which would be trained too: take {_KNOWN}")
     return made
 
 
@@ -75,14 +77,25 @@ def generator_config(discriminator: PretrainedConfig, config: ModelConfig) -> Pr
     return generator
 
 
-def set_dropout(hf: PretrainedConfig, dropout: float) -> None:
-    """Set every dropout probability of an architecture; a negative one leaves them as they are."""
+_HEAD_DROPOUTS = ("classifier_dropout", "classifier_dropout_prob", "seq_classif_dropout", "qa_dropout")
+"""Of heads for tasks; where an architecture has none of them, or it is None, these use the encoder's."""
+
+
+def set_dropout(hf: PretrainedConfig, dropout: float, *, of_head: bool = False) -> None:
+    """Set the dropout probabilities of an architecture, but not of DeBERTa's pooler; a negative one leaves them alone.
+
+    Args:
+        hf: The configuration, which is changed.
+        dropout: The probability.
+        of_head: Also set those of heads for tasks.
+    """
     names = {
         "distilbert": ("dropout", "attention_dropout"),
         "modernbert": ("embedding_dropout", "mlp_dropout", "attention_dropout"),
     }
     if dropout >= 0:
-        for name in names.get(hf.model_type, ("hidden_dropout_prob", "attention_probs_dropout_prob")):
+        heads = [name for name in _HEAD_DROPOUTS if of_head and getattr(hf, name, None) is not None]
+        for name in (*names.get(hf.model_type, ("hidden_dropout_prob", "attention_probs_dropout_prob")), *heads):
             setattr(hf, name, dropout)
 
 
@@ -118,6 +131,13 @@ _KINDS_OF_LAYERS = ("full_attention", "sliding_attention")
 _KNOWN = "one of bert, roberta, electra, deberta-v2, modernbert, or another that AutoModelForMaskedLM takes"
 
 
+_COUNTED_FROM_PADDING = {
+    *("roberta", "xlm-roberta", "camembert", "mpnet", "roberta-prelayernorm", "xlm-roberta-xl", "xmod"),
+    *("data2vec-text", "esm", "ibert", "longformer"),
+}
+"""Architectures whose first position id is one above the padding token's."""
+
+
 def _own_sizes(config: ModelConfig, pad: int) -> dict[str, Any]:
     """Options that an architecture names in its own way, or needs besides."""
     name = config.architecture
@@ -139,7 +159,7 @@ def _own_sizes(config: ModelConfig, pad: int) -> dict[str, Any]:
         }
     if name == "mpnet" and pad != 1:
         raise ModelError(f"mpnet keeps id 1 for padding, and this tokenizer pads with {pad}: choose roberta")
-    if name in ("roberta", "xlm-roberta", "camembert", "mpnet"):
+    if name in _COUNTED_FROM_PADDING:
         # These count positions from one after the padding id, so they need that many more.
         sizes["max_position_embeddings"] = config.max_positions + pad + 1
     if name in ("roberta", "xlm-roberta", "camembert"):

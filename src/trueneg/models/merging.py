@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,8 @@ class MergeConfig:
         """
         if self.method not in METHODS:
             raise ConfigError(unknown_name("method", self.method, METHODS))
+        if not all(map(math.isfinite, (*self.weights, self.scale))):
+            raise ConfigError("--weights and --scale must be finite numbers")
         if num_models < 2:
             raise ConfigError(f"merging takes at least 2 models, got {num_models}")
         if (self.method == "ties") is not has_base:

@@ -25,6 +25,7 @@ from trueneg.models.loading import (
     resolve_checkpoint,
     without_pooler,
 )
+from trueneg.models.origin import modules_folder
 from trueneg.models.sentence_modules import SentenceHead, copy_modules, is_sentence_encoder
 from trueneg.models.transformers_logging import quiet_exporter
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
@@ -89,7 +90,7 @@ def export_onnx(source: str, out: Path, head: str = "auto") -> Graph:
     save_tokenizer(tokenizer, out)
     _save_config(function, out)
     if chosen == "sentence":
-        copy_modules(Path(path), out)
+        copy_modules(modules_folder(path), out)
     target = out / "model.onnx"
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
     try:
@@ -131,7 +132,7 @@ def trained_head(path: str) -> str:
         return "mlm"
     if re.search(r"For[A-Z]\w+$", names[0]):
         raise ModelError(f"'{path}' is a {names[0]}, whose head has no graph here: choose --head encoder")
-    return "sentence" if is_sentence_encoder(path) else "encoder"
+    return "sentence" if is_sentence_encoder(modules_folder(path)) else "encoder"
 
 
 class _Function(nn.Module):
@@ -175,7 +176,7 @@ def _load(path: str, head: str) -> tuple[PreTrainedModel, nn.Module | None, tupl
     if head == "discriminator":
         return encoder, _replaced_token_head(Path(path), hf), ("logits",)
     if head == "sentence":
-        return encoder, SentenceHead(Path(path)), ("token_embeddings", "sentence_embedding")
+        return encoder, SentenceHead(modules_folder(path)), ("token_embeddings", "sentence_embedding")
     return encoder, None, ("last_hidden_state",)
 
 

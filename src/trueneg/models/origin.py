@@ -126,6 +126,17 @@ def _save_shapes(encoder: Encoder, folder: Path) -> None:
     config.save_pretrained(folder)
 
 
+def modules_folder(source: str) -> Path:
+    """Return a checkpoint's folder; for a hub name, one with its card, configurations and sentence-encoder modules.
+
+    Raises:
+        ModelError: for a hub name whose files cannot be had.
+    """
+    if (folder := _small_files(source)) is None:
+        raise ModelError(f"'{source}': whether it is a sentence encoder cannot be known without its files on the hub")
+    return folder
+
+
 def _small_files(source: str) -> Path | None:
     """The folder of a checkpoint; for a hub name, one with its card, configurations and modules, or None if offline."""
     path = Path(resolve_checkpoint(source))

@@ -53,7 +53,7 @@ def load_for_task(
     """
     path = resolve_checkpoint(source)
     hf = config_of(path)
-    set_dropout(hf, dropout)
+    set_dropout(hf, dropout, of_head=True)
     _set_labels(hf, num_outputs, labels)
     wanted = ModelConfig(attention="eager" if attention == "eager" else "sdpa")
     model = model_from_config(getattr(transformers, auto_class), hf, wanted)

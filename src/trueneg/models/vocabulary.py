@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import cast
 
 import torch
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from trueneg.errors import ModelError, TruenegWarning
@@ -84,13 +86,30 @@ def extend_embeddings(model: PreTrainedModel, own: PreTrainedTokenizerFast, adde
     if output is not None:
         if output.weight is not tables[0]:
             tables.append(output.weight)
-        if getattr(output, "bias", None) is not None:
-            tables.append(output.bias)
+        if (bias := getattr(output, "bias", None)) is not None:
+            tables.append(bias)
+            if not model.config.tie_word_embeddings:
+                tables += _separate_biases(model, output)
     for index, token in added.items():
         # In running text a word follows a space, which is part of its first piece in byte-level vocabularies.
         pieces = own(f" {token}", add_special_tokens=False)["input_ids"] or [own.unk_token_id]
         for table in tables:
             table[index] = table[pieces].mean(0)
+
+
+def _separate_biases(model: PreTrainedModel, output: nn.Module) -> list[Tensor]:
+    """Give heads with untied weights a bias of their own beside their output layer's, and return these.
+
+    transformers leaves them at the old size, or makes one parameter of both, of which a checkpoint then lacks one.
+    """
+    found: list[Tensor] = []
+    for module in model.modules():
+        if any(child is output for child in module.children()) and isinstance(
+            getattr(module, "bias", None), nn.Parameter
+        ):
+            module.bias = nn.Parameter(cast(Tensor, output.bias).detach().clone())
+            found.append(module.bias)
+    return found
 
 
 def _own_tokenizer(source: str) -> PreTrainedTokenizerFast | None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.config.options import PretrainConfig
+from trueneg.config.stages import Stage, stages_of
 from trueneg.evaluation.encoders.similarity_record import SimilarityRecord, read_similarity
 from trueneg.evaluation.results.store import Result
 from trueneg.objectives import objective_kind
 from trueneg.reporting.mixtures import changes, shares_of
 from trueneg.reporting.tables import short_names
+from trueneg.tasks import task_class
 from trueneg.terminal.printable import printable, short_path
 from trueneg.version import __version__
 
@@ -30,6 +32,11 @@ CITATIONS = """```bibtex
 ```"""
 
 PLACE = "path/to/this/folder"
+_PIPELINES = {
+    "AutoModelForSequenceClassification": "text-classification",
+    "AutoModelForTokenClassification": "token-classification",
+    "AutoModelForQuestionAnswering": "question-answering",
+}
 
 _USES = {
     "drop": "are left out of the loss",
@@ -100,23 +107,22 @@ def pretraining_card(
         use: The format; by default a Hugging Face folder with the run's own heads.
     """
     use = use or _hugging_face(config)
-    correction, regularization = config.objective.correction, config.objective.regularization
-    start = short_path(config.model.start_from)
+    start, stages = short_path(config.model.start_from), stages_of(config)
     facts = {
         "objective": config.objective.name,
         **({"corpora": shares_of(config, records)} if config.corpus.mixture else {}),
         **({"continued from": start} if start else {"architecture": config.model.architecture}),
         "steps": f"{step:,} of {config.train.steps:,}",
-        "rows a step": f"{config.train.batch_size} of {config.corpus.length} tokens",
-        "hard correction": f"{_detector(config)}, {correction.use}" if correction.detector else "none",
-        "soft regularization": regularization.level or "none",
+        "rows a step": _by_stage(stages, lambda of: f"{of.train.batch_size} of {of.corpus.length} tokens"),
+        "hard correction": _by_stage(stages, _hard_correction),
+        "soft regularization": _by_stage(stages, lambda of: of.objective.regularization.level or "none"),
         "seed": config.train.seed,
         "trueneg": __version__,
     }
     parts = [
         _front(use, origin),
         f"# {_text(name)}",
-        _what_it_is(config),
+        _what_it_is(config, stages),
         _table(("", ""), facts.items()),
         _readings(records),
         _vectors(config, name, origin, similarity),
@@ -153,7 +159,10 @@ def finetuning_card(
         for result in results
         for metric, value in result.metrics.items()
     ]
-    use = use or Use("transformers", _transformers(("AutoTokenizer", "AutoModel")))
+    auto_class = task_class(config.task.name).auto_class
+    use = use or Use(
+        "transformers", _transformers(("AutoTokenizer", auto_class)), pipeline=_PIPELINES.get(auto_class, "")
+    )
     parts = [
         _front(use, origin),
         f"# {_text(config.task.name)}",
@@ -190,19 +199,34 @@ def _front(use: Use, origin: Origin | None) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-def _what_it_is(config: PretrainConfig) -> str:
-    objective, correction = config.objective, config.objective.correction
-    kind = objective_kind(objective.name)
+def _by_stage(stages: Sequence[Stage], value: Callable[[PretrainConfig], str]) -> str:
+    """A fact of the whole run, or of each stage where they differ."""
+    said = {stage.name: value(stage.config) for stage in stages}
+    is_same = len({*said.values()}) == 1
+    return next(iter(said.values())) if is_same else "; ".join(f"{name}: {text}" for name, text in said.items())
+
+
+def _hard_correction(config: PretrainConfig) -> str:
+    correction = config.objective.correction
+    return f"{_detector(config)}, {correction.use}" if correction.detector else "none"
+
+
+def _what_it_is(config: PretrainConfig, stages: Sequence[Stage]) -> str:
+    kind = objective_kind(config.objective.name)
     made = "continued" if config.model.start_from else "pre-trained"
-    text = f"A text encoder {made} {kind.card} with trueneg."
-    if correction.detector:
-        use = f" Predictions that the detector `{_detector(config)}` finds as good as the original token"
-        text += f"{use} {_USES[correction.use]}."
-    if objective.regularization.level:
-        text += f" Soft regularization at the level of {objective.regularization.level.replace('+', ' and ')}."
-    if not correction.detector and not objective.regularization.level and kind.is_baseline:
-        text += " A baseline: every prediction but the original token is punished."
-    return text
+    # Each sentence is said once, however many stages it is true of.
+    sentences = [f"A text encoder {made} {kind.card} with trueneg."]
+    for objective, of_stage in ((stage.config.objective, stage.config) for stage in stages):
+        if objective.correction.detector:
+            sentences.append(
+                f"Predictions that the detector `{_detector(of_stage)}` finds as good as the original token "
+                f"{_USES[objective.correction.use]}."
+            )
+        if level := objective.regularization.level:
+            sentences.append(f"Soft regularization at the level of {level.replace('+', ' and ')}.")
+    if len(sentences) == 1 and kind.is_baseline:
+        sentences.append("A baseline: every prediction but the original token is punished.")
+    return " ".join(dict.fromkeys(sentences))
 
 
 def _vectors(config: PretrainConfig, name: str, origin: Origin | None, similarity: SimilarityRecord | None) -> str:

@@ -48,6 +48,8 @@ def configure_finetuning(
         ConfigError: if there is no checkpoint or no task, or an option is unknown or has no effect.
     """
     if config is not None:
+        if preset:
+            raise ConfigError(f"--config has all settings: leave --preset {preset} out")
         path = Path(config)
         base = load_config(FinetuneConfig, path / CONFIG if path.is_dir() else path)
         base = replace(base, start_from=start_from or base.start_from)

@@ -27,7 +27,7 @@ from trueneg.models.backbone import max_length
 from trueneg.models.export import save_hugging_face
 from trueneg.models.loading import config_of, from_pretrained, resolve_checkpoint, without_pooler
 from trueneg.models.onnx_export import export_onnx
-from trueneg.models.origin import Origin, origin_of, read_origin
+from trueneg.models.origin import Origin, modules_folder, origin_of, read_origin
 from trueneg.models.sentence_modules import copy_modules, write_mean_pooling
 from trueneg.objectives import objective_kind
 from trueneg.runs.card import PLACE, Use, finetuning_card, plain_card, run_card
@@ -297,7 +297,7 @@ def _write_sentence_transformers(source: _Source, new: Path, target: Path, head:
     save_hugging_face(encoder, load_tokenizer(source.path), new)
     # A run of an earlier version has no copy of the modules.
     earlier = source.run.config.model.start_from if source.run else ""
-    if not (copy_modules(Path(source.path), new) or (earlier and copy_modules(Path(earlier), new))):
+    if not (copy_modules(modules_folder(source.path), new) or (earlier and copy_modules(Path(earlier), new))):
         longest = min(max_length(encoder), encoder.config.max_position_embeddings)
         write_mean_pooling(new, encoder.config.hidden_size, longest)
     _warn_of_lost_vectors(source)

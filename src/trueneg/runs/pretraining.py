@@ -256,18 +256,29 @@ class _Session:
     begun: float | None = None
     num_parameters: int = 0
 
-    def settle(self, own: PretrainConfig) -> None:
-        """Record the ``auto`` options that a stage resolved, for later stages and for a resumed run."""
+    def settle(self, own: PretrainConfig, number: int) -> Stage:
+        """Record the ``auto`` options that a stage resolved, for later stages and for a resumed run.
+
+        Args:
+            own: The stage's configuration.
+            number: Its index.
+
+        Returns:
+            The stage, whose place in its corpus may depend on them.
+        """
         config = self.config
-        if config.corpus.pack == "auto":
+        # What a stage itself sets is not the run's.
+        named = {one.partition("=")[0] for stage in config.stages[number : number + 1] for one in stage.settings}
+        if config.corpus.pack == "auto" and "corpus.pack" not in named:
             config = replace(config, corpus=replace(config.corpus, pack=own.corpus.pack))
         if config.model.attention in ("auto", "documents"):
             config = replace(config, model=replace(config.model, attention=own.model.attention))
         if config.model.norms == "auto":
             config = replace(config, model=replace(config.model, norms=own.model.norms))
-        if config.train.compile == "auto":
+        if config.train.compile == "auto" and "train.compile" not in named:
             config = replace(config, train=replace(config.train, compile=own.train.compile))
         self.config = config
+        return stages_of(config)[number]
 
     def open(self, step: int) -> Display:
         """Show progress, and open the files that the main process writes, from a step on."""
@@ -308,12 +319,12 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     own, packing = resolve_packing(own, rows, device, encoders)
     if own.corpus.is_packed and not rows.is_packed:
         rows = rows_of(own, corpora)
-    num_rows = stage.place + stage.num_rows
-    check_epochs(rows.epochs(num_rows), len(stage.steps), own.corpus.max_epochs)
     own, attention = resolve_attention(own, rows, device, encoders)
     if not found:  # runs of former versions have "auto" in their checkpoints, and go on so
         own = resolve_norms(own, encoders)
-    session.settle(own)
+    stage = session.settle(own, number)
+    num_rows = stage.place + stage.num_rows
+    check_epochs(rows.epochs(num_rows), len(stage.steps), own.corpus.max_epochs)
     read = reader_of(own, rows, tokenizer)
     tables = tables_digest(objective, *filter(None, [getattr(read, "digest", "")]))
     batches = CorpusBatches(rows, own.train, processes, read, stage)
@@ -346,7 +357,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     )
     if own.train.compile == "auto":
         own = replace(own, train=replace(own.train, compile=run.is_compiled))
-        session.settle(own)
+        session.settle(own, number)
     if found:
         run.restore(*found)
     session.num_parameters = count_parameters(model)
@@ -361,7 +372,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     display = session.display or session.open(run.step if found else -1)  # step 0 may be evaluated again
     if is_first and found and processes.is_main:
         # If the run was killed between a checkpoint and its export, hf/ holds an older model or none.
-        _export(run, own, tokenizer, folder, folder / HUGGING_FACE)
+        _export(run, session.config, tokenizer, folder, folder / HUGGING_FACE)
         warn_of_steps_not_kept(session.config, run.step, folder)
     workload = _workload(own, encoders, device)
     if is_first and session.config.stages:
@@ -383,8 +394,8 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
         rows.fingerprint,
         folder,
         display,
-        on_save=lambda: _export(run, own, tokenizer, folder, folder / HUGGING_FACE),
-        on_keep=lambda: _export(run, own, tokenizer, folder, kept_folder(folder, run.step)),
+        on_save=lambda: _export(run, session.config, tokenizer, folder, folder / HUGGING_FACE),
+        on_keep=lambda: _export(run, session.config, tokenizer, folder, kept_folder(folder, run.step)),
         kept=steps_kept(session.config),
         stage=stage.name,
         begun=session.begun,

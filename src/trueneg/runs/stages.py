@@ -28,7 +28,7 @@ from trueneg.config.stages import (
 from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import CheckpointError, ConfigError
-from trueneg.models.backbone import check_length
+from trueneg.models.backbone import check_length, check_packing
 from trueneg.models.configurations import set_rope
 from trueneg.objectives import objective_kind
 from trueneg.reporting.tables import Column, Table
@@ -146,7 +146,11 @@ def check_ahead(
         config = stage.config
         kind = objective_kind(config.objective.name)
         with naming(stage):
-            encoder = kind.encoders(model)[0]
+            encoders = kind.encoders(model)
+            encoder = encoders[0]
+            if config.corpus.is_packed:
+                for one in encoders:
+                    check_packing(one)
             set_rope(copy.copy(encoder.model.config), config.model)
             check_length(encoder.model, config.corpus.length, "corpus.length", config.model.start_from)
             check_rows(config.train, len(stage.steps), processes.world_size)

@@ -261,6 +261,11 @@ def check_same_run(
         raise CheckpointError(f"'{where}' was written by trueneg {state.version}: {error}") from error
     free = names_where(type(config), lambda rule: rule.resume != "same")
     begun, wanted = parts(saved), parts(config)
+    if gone := list(begun)[len(wanted) :]:
+        raise CheckpointError(
+            f"'{where}' has begun stage '{gone[0]}', which is not among the stages now: resume with it, or start a new "
+            f"run with --from {where}"
+        )
     for (name, before), (_, now) in zip(begun.items(), wanted.items(), strict=False):
         found = differences(comparable(before), comparable(now))
         if changed := [difference for difference in found if difference.split(":")[0] not in free]:
