@@ -59,10 +59,10 @@ def test_documents_hold_what_the_tokenizer_gives(
     for i, tokens in enumerate(spelt):
         words = expected.word_ids(i)
         by_library = [n == 0 or words[n] != words[n - 1] for n in range(len(words))]
-        by_spelling = [n == 0 or token.startswith("\u2581") for n, token in enumerate(tokens)]
+        by_spelling = [n == 0 or not token[0].isalnum() for n, token in enumerate(tokens)]  # a mark, or punctuation
         starts += by_spelling if tokenizer.name in ("sentencepiece", "prepending") else by_library
     assert corpus.gather(np.arange(corpus.num_tokens))[1].tolist() == starts
-    assert 0.2 < np.mean(starts) < 0.9
+    assert 0.2 < np.mean(starts) < 0.95
 
 
 def test_the_copied_tokenizer_is_the_same(corpus: Corpus, wordpiece: Path) -> None:

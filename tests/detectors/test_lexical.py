@@ -19,6 +19,7 @@ SENTENCE = {
     "city": "the city is old",
     "saw": "we saw it",
     "cheerful": "a cheerful child",
+    "unhappy": "an unhappy child",
 }
 
 
@@ -45,6 +46,7 @@ SENTENCE = {
         ("antonym", "large", "little", 1),
         ("antonym", "large", "big", 0),
         ("antonym", "cheerful", "unhappy", 1),
+        ("antonym", "unhappy", "cheerful", 1),
         ("hypernym", "mouse", "animal", 1),
         ("hypernym", "mouse", "thing", 0),
     ],

@@ -26,6 +26,7 @@ def fit(wordnet: WordNet) -> Compatibility:
         ("large", "bigger", False),
         ("large", "small", False),  # opposites
         ("bigger", "littler", False),  # in any form
+        ("glad", "unhappy", False),  # of "happy", which "unhappy" does not lead to
         ("happy", "movie", False),  # an adjective and a noun
         ("January", "december", False),
         ("January", "movie", True),

@@ -187,6 +187,10 @@ def test_the_first_word_of_several_is_inflected(tmp_path: Path) -> None:
     wordnet = made_wordnet(tmp_path / "wn", leave, verbs="left leave\n")
     found = {tag: synonyms(wordnet, "left", tag, senses="all", multiword=True) for tag in ("VBD", "VBN")}
     assert found == {"VBD": {"went away"}, "VBN": {"gone away"}}
+    # The form alone would be a base form.
+    cut = made_wordnet(tmp_path / "cut", {"cut": ("v", "cut trim_down reduce", [], "make less")})
+    found = {tag: synonyms(cut, "cut", tag, senses="all", multiword=True) for tag in ("VB", "VBD")}
+    assert found == {"VB": {"trim down", "reduce"}, "VBD": {"trimmed down", "reduced"}}
 
 
 # ---- what is left out ----

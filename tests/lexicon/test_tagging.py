@@ -74,7 +74,7 @@ def test_content_words_have_a_class() -> None:
         ("Mr. Smith met J. R. Tolkien. They ate.", ["Mr . Smith met J . R . Tolkien .", "They ate ."]),
         ("It costs 3.5 in the U.S. today.", ["It costs 3 . 5 in the U . S . today ."]),
         ("a line\nbroken here\nAnother line", ["a line broken here", "Another line"]),
-        ("I don't, can’t; we'll go", ["I do n't , ca n’t ; we 'll go"]),
+        ("I don't, can’t; we'll go", ["I do n't , ca n't ; we 'll go"]),
         ("the man's well-known isn't", ["the man 's well - known is n't"]),
         ("cafe\u0301s na\u0131ve_x 3rd", ["cafe\u0301s na\u0131ve _ x 3rd"]),
         ("山川 ☂\ufe0f \x00a", ["山川 ☂ \ufe0f \x00 a"]),

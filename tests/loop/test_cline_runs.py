@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -30,8 +31,11 @@ from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.store import Corpus
+from trueneg.corpus.tags import Tags
+from trueneg.corruption.views.rows import cached_replacements
 from trueneg.errors import CheckpointError, ConfigError, CorpusError, LexiconError, TruenegWarning
 from trueneg.integrations.trainer import TruenegTrainer
+from trueneg.lexicon.replacements import ReplacementOptions
 from trueneg.objectives import with_objective
 from trueneg.runs.pretraining import build, pretrain, reader_of
 from trueneg.tokenizer import load_tokenizer
@@ -110,6 +114,20 @@ def test_other_settings_of_views_have_another_table(
     assert len({digest for _, digest in digests}) >= 4  # in some the tiny text has the same words
     with pytest.raises(LexiconError, match=r"lower views\.min_count=5000 or views\.min_ratio=0\.01, or if the text"):
         reader_of(configure("cline.views.min_count=5000"), rows, tokenizer)
+
+
+def test_other_counts_of_senses_have_another_table(
+    tagged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same WordNet but for ``cntlist.rev``, which is no part of its digest."""
+    monkeypatch.setenv("TRUENEG_CACHE", str(tmp_path / "cache"))
+    found = []
+    for counts in ("large%3:00:00:: 1 9\n", "large%3:00:00:: 1 8\n"):
+        wordnet = shutil.copytree(WORDNET, tmp_path / str(len(found)))
+        (wordnet / "cntlist.rev").write_text(counts)
+        table = cached_replacements(Tags.open(Corpus.open(tagged)), ReplacementOptions(senses="frequent"), str(wordnet))
+        found.append(table.provenance["sense_counts_digest"])
+    assert len({*found}) == 2
 
 
 def test_the_released_variant_is_recorded_with_its_views(configure: Configure, tmp_path: Path) -> None:

@@ -51,7 +51,16 @@ def sentencepiece() -> PreTrainedTokenizerFast:
     return wrapped(tokenizer)
 
 
-TOKENIZERS = {"wordpiece": wordpiece, "byte-level": byte_level, "sentencepiece": sentencepiece}
+def suffixed() -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE(unk_token="[UNK]", end_of_word_suffix="</w>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
+    trainer = trainers.BpeTrainer(vocab_size=100, special_tokens=tiny.SPECIAL, end_of_word_suffix="</w>")
+    tokenizer.train_from_iterator([*TEXT, *SENTENCES] * 3 + ["the mouse and the mouse"] * 30, trainer)
+    return wrapped(tokenizer)
+
+
+TOKENIZERS = {"wordpiece": wordpiece, "byte-level": byte_level, "sentencepiece": sentencepiece, "suffixed": suffixed}
 
 
 def corpus_rows(tokenizer: PreTrainedTokenizerFast) -> Rows:
@@ -94,6 +103,22 @@ def test_words_are_those_of_a_corpus(name: str) -> None:
     assert read.rows.input_ids[known].equal(rows.input_ids[known])
     assert read.rows.is_word_start[known].equal(rows.is_word_start[known])
     assert read.is_whole_word[known].equal(rows.is_whole_word[known])
+
+
+@pytest.mark.parametrize("text", ["the mouse", "the mouse.", "the mouse, and"])
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_word_before_punctuation_is_whole(name: str, text: str) -> None:
+    tokenizer = TOKENIZERS[name]()
+    if name == "sentencepiece":
+        pieces = [*tiny.SPECIAL, "\u2581the", "\u2581mouse", "\u2581and", ".", ","]
+        tokenizer.backend_tokenizer.model = models.Unigram([(piece, -1.0) for piece in pieces], unk_id=tiny.UNKNOWN)
+    ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+    words = [tokenizer.decode(token).strip() for token in ids[0]]
+    reader = trueneg.BatchDetector(WholeWordDetector(), tokenizer)
+    is_whole = reader.read_batch(ids, ids).is_whole_word[0].tolist()
+    found = CorpusTokenizer(copy.deepcopy(tokenizer.backend_tokenizer))([text]).is_word_start
+    assert found.tolist() == reader.read_batch(ids, ids).rows.is_word_start[0].tolist()
+    assert is_whole[words.index("mouse")]
 
 
 @pytest.mark.parametrize("seed", range(3))

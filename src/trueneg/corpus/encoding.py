@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from trueneg.lexicon.surface import begins_without_space, is_sentencepiece
 from trueneg.lexicon.tagging import Tagger, tag_text
 
 if TYPE_CHECKING:
@@ -97,9 +98,13 @@ class CorpusTokenizer:
         self._tagger = tagger
         self.is_uncased = is_uncased(tokenizer)
         self.dtype = token_dtype(max(vocabulary.values()) + 1)
-        # Without a pre-tokenizer, as in some SentencePiece models, the whole text is one word to the library.
+        # To the library, words end at spaces in SentencePiece models; without a pre-tokenizer, the text is one word.
         self._starts_word = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
-        self._starts_word[[i for token, i in vocabulary.items() if token.startswith(_METASPACE)]] = True
+        added = tokenizer.get_added_tokens_decoder()
+        starts = begins_without_space if is_sentencepiece(tokenizer) else lambda token: False
+        self._starts_word[
+            [i for token, i in vocabulary.items() if i not in added and (token[:1] == _METASPACE or starts(token))]
+        ] = True
         self._can_cut = self._ids("One two\nthree") == [i for t in ("One", " two", "\nthree") for i in self._ids(t)]
 
     def __call__(self, texts: Sequence[str]) -> TokenizedTexts:

@@ -73,8 +73,12 @@ class Compatibility:
             return False
         if here.bases & there.bases or (here.tags and there.tags and not here.tags & there.tags):
             return False
-        bases = {base for _, base in there.bases} | {other.lower()}
-        return bases.isdisjoint(self.opposites(word.lower()))
+        # WordNet's indirect antonyms go one way: from "huge" over "large" to "small", but from "small" only to "large".
+        return self._is_apart(word, there, other) and self._is_apart(other, here, word)
+
+    def _is_apart(self, word: str, profile: Profile, other: str) -> bool:
+        """Whether no base form of ``other``, whose profile is given, is listed as an opposite of a word."""
+        return self.opposites(word.lower()).isdisjoint({other.lower(), *(base for _, base in profile.bases)})
 
     def _profile(self, word: str) -> Profile:
         bases = frozenset((pos, base) for pos in PARTS_OF_SPEECH for base in self.wordnet.morphy(word, pos))

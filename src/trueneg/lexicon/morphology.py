@@ -75,7 +75,13 @@ def inflections(base: str, pos: PartOfSpeech) -> Mapping[str, tuple[str, ...]]:
 
 
 def agreeing_substitute(
-    target: str, target_lemma: str, substitute: str, pos: PartOfSpeech | None, *, before: str = ""
+    target: str,
+    target_lemma: str,
+    substitute: str,
+    pos: PartOfSpeech | None,
+    *,
+    before: str = "",
+    tag: str | None = None,
 ) -> str:
     """Give a base form the inflection and the capitals of the word it replaces.
 
@@ -93,6 +99,7 @@ def agreeing_substitute(
         substitute: base form of the substitute, one word or several.
         pos: part of speech of both; if None, only the capitals are copied.
         before: the text before the target, which distinguishes a past from a participle.
+        tag: the target's Penn Treebank tag, where it is known; then it is not guessed from form and context.
 
     Example:
         >>> agreeing_substitute("reached", "reach", "climb to", "v")
@@ -102,7 +109,8 @@ def agreeing_substitute(
         >>> [agreeing_substitute("left", "leave", "go", "v", before=text) for text in ("She ", "She has never ")]
         ['went', 'gone']
     """
-    tag = _tag(target.lower(), target_lemma.lower(), pos, before) if pos else None
+    if pos and tag is None:
+        tag = _tag(target.lower(), target_lemma.lower(), pos, before)
     return _cased(_inflected(substitute, pos, tag) if pos and tag else substitute, target)
 
 

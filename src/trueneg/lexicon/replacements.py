@@ -245,8 +245,7 @@ class Replacements:
     def _placed(self, form: str, tag: str, base: str, lemma: str, pos: PartOfSpeech, slot: str) -> str:
         """A candidate's base form inflected to replace the form; empty if it cannot be."""
         if " " in lemma and self.options.agree:
-            # The tag shows a participle; ``before`` must show one, too.
-            return agreeing_substitute(form, base, lemma, pos, before="has " if tag == "VBN" else "")
+            return agreeing_substitute(form, base, lemma, pos, tag=tag)
         return self._inflected(lemma, pos, slot) if self.options.agree else lemma
 
     def _inflect(self, lemma: str, pos: PartOfSpeech, slot: str) -> str:

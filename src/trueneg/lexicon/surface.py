@@ -7,14 +7,17 @@ SentencePiece ``▁``. Synonym lookups need the word, and whether two entries ca
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trueneg.lexicon.stopwords import STOP_WORDS
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
 Prefix = Literal["start", "bare", "inside"]
@@ -126,15 +129,47 @@ def is_candidate(word: str) -> bool:
     return len(word) >= MIN_LETTERS and word.isalpha() and word.lower() not in STOP_WORDS
 
 
+def is_sentencepiece(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer of the ``tokenizers`` library marks the beginnings of words with ``▁``."""
+    marks = _marks(json.loads(tokenizer.to_str()))
+    return '"ByteLevel"' not in marks and ("▁" in marks or '"Metaspace"' in marks)
+
+
+def end_of_word_suffix(tokenizer: Tokenizer) -> str:
+    """What marks a word's last token, such as ``</w>``; empty if nothing does."""
+    rules = json.loads(tokenizer.to_str())
+    return "" if '"ByteLevel"' in _marks(rules) else rules["model"].get("end_of_word_suffix") or ""
+
+
+def begins_without_space(text: str) -> bool:
+    r"""Whether a SentencePiece token without ``▁`` begins a word: punctuation does, as for other tokenizers.
+
+    To the tokenizer it belongs to the word before it, which would then not be a whole word where a comma follows it.
+
+    Example:
+        >>> [begins_without_space(text) for text in (",", "'s", "ing", "<0xC3>", "\u0301")]
+        [True, True, False, False, False]
+    """
+    is_part = text[:1].isalnum() or unicodedata.category(text[0]).startswith("M") or _BYTE.fullmatch(text)
+    return not is_part
+
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+def _marks(rules: Mapping[str, Any]) -> str:
+    """The parts of a tokenizer's rules that show how it marks words."""
+    return json.dumps([rules[part] for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
+
+
 def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Prefix]]:
     """A function from this tokenizer's tokens to text and prefix, derived from the tokenizer's own rules."""
     from tokenizers import decoders
 
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     model = rules["model"]
-    marks = json.dumps([rules[part] for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
 
-    if '"ByteLevel"' in marks:
+    if '"ByteLevel"' in _marks(rules):
         byte_level = decoders.ByteLevel()
 
         def read_bytes(token: str) -> tuple[str, Prefix]:
@@ -143,7 +178,7 @@ def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Pr
 
         return read_bytes
 
-    if "▁" in marks or '"Metaspace"' in marks:
+    if is_sentencepiece(tokenizer.backend_tokenizer):
         return lambda token: (token.removeprefix("▁"), "start" if token.startswith("▁") else "inside")
 
     if suffix := model.get("end_of_word_suffix"):

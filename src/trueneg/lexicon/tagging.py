@@ -105,7 +105,8 @@ def tag_text(text: str, tagger: Tagger) -> Tagged:
     """
     spans = [match.span() for match in _WORD.finditer(text)]
     starts, ends = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2).T
-    words = [text[start:end] for start, end in spans]
+    # Taggers know contractions with a typewriter's apostrophe.
+    words = [text[start:end].replace("\u2019", "'") for start, end in spans]
     sentences = [words[first:last] for first, last in _sentences(text, starts)]
     tags = np.fromiter(map(number, chain.from_iterable(tagger(sentences))), np.uint8, len(words))
     alone = np.flatnonzero(ends - starts == 1)

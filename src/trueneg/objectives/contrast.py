@@ -58,6 +58,8 @@ def others_of_batch(vectors: Tensor, candidates: Tensor, kind: Literal["dot", "c
     left, right = vectors.float(), candidates.float()
     if kind == "cosine":
         left, right = functional.normalize(left, dim=-1), functional.normalize(right, dim=-1)
-    found = left @ right.T / temperature
+    # Autocast would compute the product, and only it, in half precision: 1 unit in dot products of 300.
+    with torch.autocast(left.device.type, enabled=False):
+        found = left @ right.T / temperature
     own = torch.eye(len(left), len(right), dtype=torch.bool, device=found.device)
     return found.masked_fill(own, float("-inf"))

@@ -15,7 +15,7 @@ from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.specification import leaves, parse, takes_forms
 from trueneg.errors import ConfigError, ModelError, unknown_name
-from trueneg.lexicon.surface import Surface, surfaces
+from trueneg.lexicon.surface import Surface, begins_without_space, end_of_word_suffix, is_sentencepiece, surfaces
 from trueneg.lexicon.table import FORMS
 from trueneg.objectives.correction import HardCorrection
 
@@ -43,14 +43,24 @@ class BatchDetector(nn.Module):
         entries = surfaces(tokenizer)
         tokens = tokenizer.convert_ids_to_tokens(list(range(len(entries))))
         special = set(tokenizer.all_special_ids)
+        backend = tokenizer.backend_tokenizer
+        is_split, suffix = is_sentencepiece(backend), end_of_word_suffix(backend)
         begins = [
-            _SPECIAL if i in special else _BEGINS["start" if _is_space(entry, token) else entry.prefix]
+            _SPECIAL
+            if i in special
+            else _BARE
+            if suffix
+            else _BEGINS["start" if _starts(entry, token, is_split) else entry.prefix]
             for i, (entry, token) in enumerate(zip(entries, tokens, strict=True))
         ]
-        # The last entry is for all ids beyond the vocabulary.
-        scripts = ([*(_script(entry, edge) for entry in entries), _ANY] for edge in (0, -1))
-        self._entries: Tensor  # [3, vocab + 1]: how each begins a word, kind of first and of last character
-        self.register_buffer("_entries", torch.tensor([[*begins, _SPECIAL], *scripts]), persistent=False)
+        # Where a suffix marks the ends of words, characters tell nothing. The last entry is for all ids beyond the
+        # vocabulary.
+        scripts = ([*(_ANY if suffix else _script(entry, edge) for entry in entries), _ANY] for edge in (0, -1))
+        ends = [*(bool(suffix) and token.endswith(suffix) for token in tokens), False]
+        self._entries: (
+            Tensor  # [4, vocab + 1]: how each begins a word, kind of first and last character, if it ends one
+        )
+        self.register_buffer("_entries", torch.tensor([[*begins, _SPECIAL], *scripts, ends]), persistent=False)
 
     def read_batch(self, labels: Tensor, input_ids: Tensor, attention_mask: Tensor | None = None) -> MaskedRows:
         """Convert a Hugging Face batch to masked rows with a slot at every token, in use where there is a label.
@@ -63,11 +73,12 @@ class BatchDetector(nn.Module):
         is_masked = labels != IGNORED
         original = torch.where(is_masked, labels, input_ids)
         segments = torch.ones_like(original) if attention_mask is None else (attention_mask > 0).to(torch.int64)
-        begins, first_script, last_script = self._entries[:, original.clamp(max=self._entries.shape[1] - 1)]
+        begins, first_script, last_script, ends = self._entries[:, original.clamp(max=self._entries.shape[1] - 1)]
         is_special = (begins == _SPECIAL) | (segments == 0)
-        # A word without a space before it begins after a special token, or between letters, digits and others.
+        # A word without a space before it begins after a special token, after the end of another word, or between
+        # letters, digits and others.
         before = last_script[:, :-1]
-        meets = ((before != first_script[:, 1:]) & (before != _ANY)) | is_special[:, :-1]
+        meets = ((before != first_script[:, 1:]) & (before != _ANY)) | is_special[:, :-1] | (ends[:, :-1] > 0)
         meets = nn.functional.pad(meets, (1, 0), value=True)
         is_word_start = ((begins == _START) | ((begins == _BARE) & meets)) & ~is_special
         is_whole_word = is_word_start & nn.functional.pad((is_word_start | is_special)[:, 1:], (0, 1), value=True)
@@ -192,9 +203,11 @@ def _made_once(detector: str | Detector, tokenizer: PreTrainedTokenizerFast) -> 
     return BatchDetector(detector, tokenizer)
 
 
-def _is_space(entry: Surface, token: str) -> bool:
-    """Return whether a token is the space before a word, without text of its own."""
-    return not entry.word and token.startswith(("\u0120", "\u2581"))
+def _starts(entry: Surface, token: str, is_sentencepiece: bool) -> bool:
+    """Return whether a token begins a word: the space before it without text of its own, or SentencePiece's marks."""
+    if not entry.word:
+        return token.startswith(("\u0120", "\u2581"))
+    return is_sentencepiece and entry.prefix == "inside" and begins_without_space(entry.word)
 
 
 def _script(entry: Surface, edge: int) -> int:

@@ -39,7 +39,7 @@ from trueneg.lexicon.wordnet import WordNet
 from trueneg.lexicon.wordnet_location import PartOfSpeech
 from trueneg.version import __version__
 
-REPLACEMENTS_VERSION = "3"
+REPLACEMENTS_VERSION = "4"
 """Changes whenever the same words would give another table, or the file layout changes."""
 
 _FILE = ArrayFile("replacement table", REPLACEMENTS_VERSION, LexiconError, "compile it again")

@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from importlib.metadata import version
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -25,7 +26,7 @@ from trueneg.corruption.views.replacement_table import (
 )
 from trueneg.corruption.views.word_pieces import Articles, Names, WordPieces
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning
-from trueneg.lexicon.replacements import KINDS, ReplacementOptions
+from trueneg.lexicon.replacements import KINDS, ReplacementOptions, sense_counts_digest
 from trueneg.lexicon.tags import PENN
 from trueneg.lexicon.wn_lexicon import WnLexicon
 from trueneg.lexicon.wordnet import WordNet
@@ -149,7 +150,10 @@ def cached_replacements(tags: Tags, options: ReplacementOptions, wordnet: str = 
                 f"{lexicon.name} is of the language '{lexicon.language}', and the corpus was tagged by "
                 f"'{tags.info.tagger}', which knows English: build it with --tag --tagger spacy:MODEL"
             )
-    asked = json.dumps([asdict(options), tags.corpus.split, REPLACEMENTS_VERSION], sort_keys=True)
+    counts = sense_counts_digest(place) if lexicon is None and options.senses == "frequent" else ""
+    inflections = version("lemminflect") if options.agree else ""
+    read = [asdict(options), tags.corpus.split, REPLACEMENTS_VERSION, counts, inflections]
+    asked = json.dumps(read, sort_keys=True)
     name = f"{tags.info.fingerprint}-{digest}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}"
     path = cache_folder() / "replacements" / f"{name}.safetensors"
     if path.exists():

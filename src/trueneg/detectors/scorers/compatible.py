@@ -34,8 +34,8 @@ class CompatibleScorer(SubstitutionScorer):
         )
 
     def reads(self) -> tuple[object, ...]:
-        """WordNet's digest."""
-        return (self._fit.wordnet.digest,)
+        """WordNet's digest, and how opposites are found: in earlier versions only in one direction."""
+        return self._fit.wordnet.digest, "opposites in both directions"
 
 
 class FitsDetector(Detector):
@@ -102,12 +102,14 @@ def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Res
     for token, profile in enumerate(profiles):
         for base in {base for _, base in profile.bases} | {words[token]} if profile else ():
             forms[base].append(token)
-    forbidden = {
-        token * len(words) + other
+    related = {
+        tuple(sorted((token, other)))
         for token, profile in enumerate(profiles)
         if profile
         for base in {base for _, base in profile.bases} | fit.opposites(words[token])
         for other in forms.get(base, ())
-        if other != token and not fit.fits(words[token], words[other])
+        if other != token
     }
-    return FitsDetector(profiles, sorted(forbidden))
+    # ``fits`` is symmetric.
+    unfit = [pair for pair in related if not fit.fits(*(words[token] for token in pair))]
+    return FitsDetector(profiles, [a * len(words) + b for pair in unfit for a, b in (pair, pair[::-1])])

@@ -27,24 +27,36 @@ class RelationScorer(SubstitutionScorer):
         relations: The lexicon.
         names: The relations that count.
         except_for: Relations that must not hold.
+        is_symmetric: Also look them up from the substitute: WordNet's indirect antonyms go from "huge" to "small" only.
     """
 
     def __init__(
-        self, relations: Relations, names: frozenset[Relation], except_for: frozenset[Relation] = frozenset()
+        self,
+        relations: Relations,
+        names: frozenset[Relation],
+        except_for: frozenset[Relation] = frozenset(),
+        *,
+        is_symmetric: bool = False,
     ) -> None:
         self.relations = relations
         self.names = names
         self.except_for = except_for
+        self.is_symmetric = is_symmetric
         self.provenance = {"wordnet": relations.wordnet.version, "relations": ", ".join(sorted(names))}
 
     def scores(self, substitutions: Sequence[Substitution]) -> Scores:
         """1 for related words, else 0."""
-        found = (self.relations.between(s.target, s.substitute, s.pos) for s in substitutions)
+        found = map(self._between, substitutions)
         return np.array([bool(self.names & names) and not self.except_for & names for names in found], np.float64)
 
     def reads(self) -> tuple[object, ...]:
         """WordNet's digest, and the relations."""
-        return self.relations.wordnet.digest, sorted(self.names), sorted(self.except_for)
+        symmetric = ("symmetric",) if self.is_symmetric else ()
+        return self.relations.wordnet.digest, sorted(self.names), sorted(self.except_for), *symmetric
+
+    def _between(self, s: Substitution) -> frozenset[Relation]:
+        there = self.relations.between(s.target, s.substitute, s.pos)
+        return there | self.relations.between(s.substitute, s.target, s.pos) if self.is_symmetric else there
 
 
 class SynonymTableScorer(SubstitutionScorer):
@@ -127,7 +139,7 @@ def first_sense(leaf: Leaf, resources: Resources) -> RelationScorer:
 
 def antonym(leaf: Leaf, resources: Resources) -> RelationScorer:
     """Accept antonyms in WordNet, including those of synonyms; as a veto: !antonym."""
-    return _related(leaf, resources, "antonym", "opposite")
+    return _related(leaf, resources, "antonym", "opposite", is_symmetric=True)
 
 
 def sister(leaf: Leaf, resources: Resources) -> RelationScorer:
@@ -156,10 +168,14 @@ def name(leaf: Leaf, resources: Resources) -> SameClassScorer:
 
 
 def _related(
-    leaf: Leaf, resources: Resources, *names: Relation, except_for: frozenset[Relation] = frozenset()
+    leaf: Leaf,
+    resources: Resources,
+    *names: Relation,
+    except_for: frozenset[Relation] = frozenset(),
+    is_symmetric: bool = False,
 ) -> RelationScorer:
     leaf.check(argument=False)
-    return RelationScorer(resources.relations, frozenset(names), except_for)
+    return RelationScorer(resources.relations, frozenset(names), except_for, is_symmetric=is_symmetric)
 
 
 def _of_one_class(leaf: Leaf, resources: Resources) -> SameClassScorer:
