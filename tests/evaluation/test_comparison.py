@@ -84,6 +84,18 @@ def test_a_split_of_one_example_is_named_and_the_others_are_compared(tmp_path: P
     assert "imdb dev: one example, of which nothing is compared" in found.notes
 
 
+def test_a_split_of_one_group_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
+    """A single passage, say, of SQuAD or BoolQ."""
+    folders = [write_model(tmp_path / name, share) for name, share in (("base", 0.7), ("hc", 0.8))]
+    for folder in folders:
+        columns = {"gold": labels(8), "predicted": labels(8), "group": ["one"] * 8}
+        write_result(folder, "boolq", 1, columns, metrics=("accuracy", "f1"))
+    for metric in ("primary", "accuracy"):
+        found = compare(*folders, metric=metric, resamples=50)
+        assert [row.task for row in found.rows] == ["glue/rte"]
+        assert "boolq dev: one group of examples, of which nothing is compared" in found.notes
+
+
 def test_answers_are_matched_by_key(tmp_path: Path) -> None:
     base, other = write_model(tmp_path / "base", 0.7), write_model(tmp_path / "hc", 0.75)
     (before,) = compare(base, other).rows
@@ -240,6 +252,19 @@ def test_failed_runs_are_named(pair: list[Path]) -> None:
     write_result(other, "glue/rte", 2, {"gold": labels(400), "predicted": np.ones(400, int)})
     (row,) = compare(base, other).rows
     assert row.notes == ["hc predicts the same of everything with seeds 2"]
+
+
+def test_failed_runs_are_named_in_contrast_sets(tmp_path: Path) -> None:
+    """Where a record is an original with its revisions."""
+    for name, answers in (("base", [1, 0]), ("hc", [1, 1])):
+        for seed in (1, 2):
+            items = [{"key": str(n), "gold": 1 - n, "predicted": answer} for n, answer in enumerate(answers)]
+            right = {"num_revised": 1, "num_revised_right": 1 - answers[1]}
+            groups = [{"key": str(n), "group": str(n), **right, "items": items} for n in range(8)]
+            result = Result("boolq", "contrast-test", seed, {"revised": 1.0 - answers[1]}, 8, "model", "last", 1)
+            save_result(result, groups, tmp_path / name / "boolq" / f"seed-{seed}")
+    (row,) = compare(tmp_path / "base", tmp_path / "hc", resamples=50).rows
+    assert row.notes == ["hc predicts the same of everything with seeds 1, 2"]
 
 
 def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:

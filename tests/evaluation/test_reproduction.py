@@ -77,6 +77,12 @@ def test_a_claim_is_judged_by_its_direction(
     assert judge(paper, found, p, obstacle)[0] == verdict
 
 
+@pytest.mark.parametrize(("p", "verdict"), [(0.25, "not resolved"), (0.01, "replicated")])
+def test_a_point_has_no_spread_to_judge_by_but_the_number_of_examples(p: float, verdict: str) -> None:
+    found = judge(1.0, Interval(1.0, 1.0, 1.0, 3), p)
+    assert found[0] == verdict and ("no spread to judge by" in found[1]) == (verdict == "not resolved")
+
+
 def test_nothing_measured_is_not_comparable() -> None:
     assert judge(1.0, None, None) == ("not comparable", "nothing was measured")
 

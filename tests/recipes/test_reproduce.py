@@ -115,6 +115,10 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("cline-table3", "--scale", "tiny", "--set", "adversaries.imdb=x"), "adversaries.imdb=x changes nothing"),
         (("tn-table3", "--scale", "tiny", "--set", "tagger=pattern"), "tagger=pattern changes nothing of tn-table3"),
         (("cline-table3", "--scale", "mini", "--set", "text=nowhere"), "--data"),
+        (("tn-table2", "--scale", "tiny", "--set", "pretrain.max_minutes=1"), "stops early is no result"),
+        (("tn-table4", "--scale", "tiny", "--set", "finetune.train.max_minutes=1"), "set finetune.train.steps"),
+        (("tn-cost", "--scale", "tiny", "--dry-run", "--format", "shell", "--json"), "--json does nothing beside"),
+        (("planted", "--dry-run", "--format", "shell", "--json"), "--json does nothing beside --format shell"),
         (("planted", "--format", "shell"), "--dry-run"),
         (("planted", "--dry-run", "--format", "slrm"), "slurm"),
         (("planted", "--seed", "2", "--seeds", "3"), "--seeds"),
@@ -165,6 +169,20 @@ def made_up_outputs(planned: Planned) -> None:
         folder = planned.workspace.folder(name)
         folder.mkdir(parents=True)
         (folder / OUTPUT).write_text(json.dumps(said))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_row_is_the_checkpoint_nearest_to_its_share(order: int, data: Path, tmp_path: Path) -> None:
+    planned = plan_tables("tn-table2", tmp_path, scale="mini", data=data, seeds=1)
+    made_up_outputs(planned)
+    (job,) = [name for name in planned.workspace.plan.jobs if name.startswith("rates-")]
+    between = {name: {"estimate": 0.9} for name in ("of_rows", "of_mispredicted")}
+    output = planned.workspace.folder(job) / OUTPUT
+    kept = json.loads(output.read_text())["records"]
+    output.write_text(json.dumps({"records": [*kept, {"fraction": 0.84, "shares": between}][::order]}))
+    table = planned.readers["tn-table2"](planned.workspace, "tn-table2", "mini")
+    cell = table.cell("80 %", "base Iter.")
+    assert cell is not None and cell.by_seed == {1: 10.0}
 
 
 @pytest.mark.parametrize(

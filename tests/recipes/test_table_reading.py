@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
+from made_up_results import labels, write_result
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.comparison import compare
+from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.evaluation.results.store import Result, save_result
-from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, TN_TABLE3, TN_TABLE5
+from trueneg.evaluation.statistics.averages import mean_difference
+from trueneg.evaluation.statistics.bootstrap import Bootstrap, ratio
+from trueneg.evaluation.statistics.intervals import t_interval
+from trueneg.evaluation.statistics.significance import Scores, difference
+from trueneg.recipes.papers import AVERAGE, CLINE_TABLE4, CLINE_TABLE5, TN_TABLE3, TN_TABLE5, PrintedTable
 from trueneg.recipes.plan import Job, Plan, Workspace
 from trueneg.recipes.tables import Column, Measured, Spec, assemble, read_results
 
@@ -139,6 +145,95 @@ def test_a_model_that_reads_worse_than_a_sliding_window_is_not_compared(
     spec = Spec(TN_TABLE5, rows, [drop], [("ELECTRA-small HC", "ELECTRA-small", "drop of EM")])
     (claim,) = read_results(workspace, "tn-table5", "mini", spec).claims
     assert ("ELECTRA-small did not learn to read: exact match 13.1 %" in claim.reason) != is_compared
+
+
+def attacked(root: Path, *, has_before: bool = True) -> tuple[ReproducedTable, dict[str, np.ndarray]]:
+    """The table of one drop, and the drop of each question and seed, ``[questions, seeds]``, of both rows."""
+    workspace = Workspace.open(root, Plan({row: Job(row, ("list", row)) for row in ("base", "HC")}))
+    random, drops = np.random.default_rng(5), {}
+    hard = random.random(60)
+    for row, share in (("base", 0.4), ("HC", 0.6)):
+        of_seeds = []
+        own = 0.5 * hard + 0.5 * random.random(60)  # some questions are harder for one way of training, with every seed
+        for seed in (1, 2, 3):
+            before = np.ones(60, int)
+            exact = (own + random.normal(0, 0.03, 60) < share).astype(int)
+            columns = {"exact": exact, "exact_before": before}
+            written = write_result(
+                workspace.folder(row) / "out", "squad", seed, columns, split="attack-typos",
+                metrics=("exact_match_under_attack", "exact_match_before"),
+            )  # fmt: skip
+            if not has_before:
+                predictions = written.with_name("attack-typos.predictions.jsonl")
+                predictions.write_text(re.sub(r', "exact_before": 1', "", predictions.read_text()))
+            of_seeds.append(before - exact)
+        drops[row] = np.stack(of_seeds, axis=1).astype(float)
+    drop = Column("drop of EM", "squad", "attack-typos", "exact_match_under_attack", "exact_match_before")
+    rows = {"ELECTRA-small": ["base"], "ELECTRA-small HC": ["HC"]}
+    spec = Spec(TN_TABLE5, rows, [drop], [("ELECTRA-small HC", "ELECTRA-small", "drop of EM")])
+    return read_results(workspace, "tn-table5", "mini", spec), drops
+
+
+def test_a_drop_is_judged_over_questions_too(tmp_path: Path) -> None:
+    """Against the drops of questions, taken as values of their own."""
+    table, drops = attacked(tmp_path)
+    bootstrap = Bootstrap(range(60))
+    scores = [
+        Scores(drop.mean(axis=0), np.stack([bootstrap.samples(ratio(of, np.ones(60))) for of in drop.T], axis=1))
+        for drop in (drops["base"], drops["HC"])
+    ]
+    expected = difference(*scores, 60, is_paired=True).interval
+    interval = table.claims[0].interval
+    assert interval is not None
+    assert interval.estimate == pytest.approx(100 * expected.estimate)
+    assert (interval.low, interval.high) == pytest.approx((100 * expected.low, 100 * expected.high), rel=0.05)
+    seeds_alone = t_interval(100 * (drops["HC"] - drops["base"]).mean(axis=0))
+    assert interval.high - interval.low > 1.5 * (seeds_alone.high - seeds_alone.low)
+    assert not any("over seeds alone" in note for note in table.notes)
+
+
+def test_a_drop_without_predictions_before_the_attack_is_judged_over_seeds_alone(tmp_path: Path) -> None:
+    table, drops = attacked(tmp_path, has_before=False)
+    interval, expected = table.claims[0].interval, t_interval(100 * (drops["HC"] - drops["base"]).mean(axis=0))
+    assert interval is not None and (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+    (note,) = [note for note in table.notes if "over seeds alone" in note]
+    assert note.startswith("ELECTRA-small HC against ELECTRA-small, drop of EM: judged over seeds alone (")
+
+
+def test_any_average_is_judged_over_examples_too(tmp_path: Path) -> None:
+    """Not that of GLUE alone."""
+    workspace = Workspace.open(tmp_path, Plan({row: Job(row, ("list", row)) for row in ("BERT", "CLINE")}))
+    gold, random = labels(80), np.random.default_rng(6)
+    for row, share in (("BERT", 0.5), ("CLINE", 0.6)):
+        for task in ("mr", "imdb"):
+            own = random.random(80)  # other examples are hard for the other row, with every seed
+            for seed in (1, 2, 3):
+                right = own + random.normal(0, 0.01, 80) < share
+                columns = {"gold": gold, "predicted": np.where(right, gold, 1 - gold)}
+                metrics = ("accuracy_under_attack",)
+                write_result(workspace.folder(row) / "out", task, seed, columns, split="attack-adv", metrics=metrics)
+    columns = [Column(task, task.lower(), "attack-*", "accuracy_under_attack") for task in ("MR", "IMDB")]
+    jobs, claims = {"BERT": ["BERT"], "CLINE": ["CLINE"]}, [("CLINE", "BERT", AVERAGE)]
+    table = read_results(workspace, "cline-table5", "mini", Spec(CLINE_TABLE5, jobs, columns, claims, ("MR", "IMDB")))
+    folders = [tmp_path / "cline-table5" / "rows" / row for row in jobs]
+    expected = mean_difference([row.difference for row in compare(*folders).rows])
+    (claim,) = table.claims
+    assert claim.interval is not None and claim.p is not None
+    ends = 100 * expected.interval.low, 100 * expected.interval.high
+    assert (claim.interval.low, claim.interval.high) == pytest.approx(ends)
+    figures = {row: [*cell.by_seed.values()] for row in jobs if (cell := table.cell(row, AVERAGE))}
+    assert claim.p >= expected.p and ends[1] - ends[0] > 2 * np.ptp(np.subtract(figures["CLINE"], figures["BERT"]))
+
+
+def test_claims_that_the_paper_shows_no_difference_for_are_not_allowed_for() -> None:
+    printed = PrintedTable("A paper", "A table", ("X",), {"base": (1.0,), "same": (1.0,), "more": (2.0,)})
+    figures = {"base": (1.0, 2.0, 3.0), "same": (1.1, 2.3, 3.1), "more": (2.1, 3.3, 4.1)}
+    measured = Measured({(row, "X"): dict(enumerate(values)) for row, values in figures.items()})
+    workspace = Workspace.open(Path("repro"), Plan({"job": Job("job", ("list",))}))
+    claims = [(row, "base", "X") for row in ("same", "more")]
+    same, more = assemble(workspace, "mine", "mini", printed, list(figures), ["X"], measured, claims, []).claims
+    assert (same.verdict, same.p) == ("not comparable", None)
+    assert more.p == pytest.approx(ttest_1samp(np.subtract(figures["more"], figures["base"]), 0).pvalue)
 
 
 def test_a_contrast_set_is_answered_by_one_that_learned(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 from trueneg.config.finetune_presets import SQUAD
 from trueneg.errors import TaskError
-from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.provenance import versions
 from trueneg.evaluation.results.reproduction import ROWS, Cell, Claim, ReproducedTable, judge
-from trueneg.evaluation.results.split_pairs import Compared
-from trueneg.evaluation.results.store import check_result, find_results, load_predictions, predictions_path
-from trueneg.evaluation.results.summary import Runs, read_runs
+from trueneg.evaluation.results.split_pairs import SplitPair
+from trueneg.evaluation.results.store import check_result, find_results, is_constant, load_predictions, predictions_path
+from trueneg.evaluation.results.summary import Runs, read_runs, refuse_other_data
+from trueneg.evaluation.statistics.averages import mean_difference
 from trueneg.evaluation.statistics.intervals import Interval, t_interval, t_test
-from trueneg.evaluation.statistics.significance import holm
+from trueneg.evaluation.statistics.significance import Difference, difference, holm
 from trueneg.files.records import read_record
 from trueneg.recipes.papers import AVERAGE, PrintedTable
 from trueneg.recipes.plan import OUTPUT, Output, Workspace
@@ -59,10 +59,6 @@ class Column:
                     figure = metrics[self.metric]
                     return 100 * (metrics[self.subtract] - figure if self.subtract else figure)
         return None
-
-    def is_of(self, row: Compared) -> bool:
-        """Whether a comparison belongs to this column."""
-        return self.has(row.task, row.split) and row.metric == self.metric and not self.subtract
 
 
 @dataclass(frozen=True)
@@ -161,7 +157,7 @@ def assemble(
     tested = [
         number
         for number, (interval, _, obstacle) in enumerate(found)
-        if interval and not obstacle and (printed.is_ours or printed_of[number] is not None)
+        if interval and not obstacle and (printed.is_ours or printed_of[number])
     ]
     adjusted = dict(zip(tested, holm([found[number][1] for number in tested]), strict=True))
     judged = []
@@ -258,14 +254,13 @@ def without_model(models: Mapping[str, str], scale: Scale) -> dict[str, str]:
 
 def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> ReproducedTable:
     """Read fine-tuning results, and compare rows over seeds and examples."""
-    measured, folders, found = Measured(averaged=spec.averages), {}, list[Runs]()
+    measured, found = Measured(averaged=spec.averages), dict[str, Runs]()
     results: dict[str, list[str]] = {}
     names = [column.name for column in spec.columns]
     for row, jobs in spec.rows.items():
-        folders[row], of_jobs = _gathered(workspace, recipe, row, jobs)
+        folder, of_jobs = _gathered(workspace, recipe, row, jobs)
         results |= of_jobs
-        runs = read_runs(folders[row])
-        found.append(runs)
+        runs = found[row] = read_runs(folder)
         seeds = sorted({seed for results in runs.values() for seed in results})
         for column in spec.columns:
             values = {seed: value for seed in seeds if (value := column.value(runs, seed)) is not None}
@@ -276,17 +271,13 @@ def read_results(workspace: Workspace, recipe: str, scale: str, spec: Spec) -> R
             if obstacle := _no_reader(row, runs, column):
                 measured.obstacles[row, column.name] = obstacle
         _average(measured, row, spec.averages, seeds)
-    notes = [*spec.notes, *data_notes(found, spec.columns), *measured.failures()]
-    is_of_glue = all(column.task.startswith("glue/") for column in spec.columns if column.name in spec.averages)
-    for row, baseline, name in spec.claims:
-        if name == AVERAGE and is_of_glue and len(spec.averages) > 1 and {row, baseline} <= folders.keys():
-            _compare_averages(measured, folders, row, baseline)
-        named = [column for column in spec.columns if column.name == name and not column.subtract]
-        if named and {row, baseline} <= folders.keys():
-            _compare(measured, folders, row, baseline, named[0])
+    notes = [*spec.notes, *data_notes(list(found.values()), spec.columns), *measured.failures()]
+    claims = [claim for claim in spec.claims if {claim[0], claim[1]} <= spec.rows.keys()]
+    for claim in claims:
+        of_claim = spec.averages if claim[2] == AVERAGE else [claim[2]]
+        notes += _compare(measured, found, claim, [column for column in spec.columns if column.name in of_claim])
     if spec.averages:
         names.append(AVERAGE)
-    claims = [claim for claim in spec.claims if {claim[0], claim[1]} <= spec.rows.keys()]
     printed = spec.printed.averaged(spec.averages) if spec.averages else spec.printed
     table = assemble(workspace, recipe, scale, printed, list(spec.rows), names, measured, claims, notes, spec.why)
     return replace(table, results=results)
@@ -314,10 +305,7 @@ def _constant(runs: Runs, column: Column) -> set[int]:
     for (task, split), results in runs.items():
         if column.has(task, split):
             for seed, (path, _) in results.items():
-                # In a contrast set, each record is a group of examples.
-                items = (item for one in load_predictions(path) for item in one.get("items", [one]))
-                answers = {repr(item["predicted"]) for item in items if "predicted" in item}
-                if len(answers) == 1:
+                if is_constant(load_predictions(path)):
                     found.add(seed)
     return found
 
@@ -353,28 +341,49 @@ def _average(measured: Measured, row: str, columns: Sequence[str], seeds: Sequen
         measured.figures[row, AVERAGE] = averages
 
 
-def _compare(measured: Measured, folders: Mapping[str, Path], row: str, baseline: str, column: Column) -> None:
-    compared = compare(folders[baseline], folders[row], metric=column.metric)
-    found = next((one for one in compared.rows if column.is_of(one)), None)
-    if found is None:
-        return
-    if found.has_seeds:
-        measured.differences[row, baseline, column.name] = _percent(found.difference.interval), found.difference.p
+def _compare(
+    measured: Measured, runs: Mapping[str, Runs], claim: tuple[str, str, str], columns: Sequence[Column]
+) -> list[str]:
+    """Compare two rows over seeds and examples, in a column or in an average; note what is compared over seeds alone.
 
-
-def _compare_averages(measured: Measured, folders: Mapping[str, Path], row: str, baseline: str) -> None:
-    """Use the wider of two intervals, and the larger p-value.
-
-    One accounts for examples and treats tasks as independent; the other, over seeds alone, accounts for what the tasks
-    of a seed have in common: its pre-training.
+    Of an average, the wider of two intervals counts, and the larger p-value. One accounts for examples and treats tasks
+    as independent; the other, over seeds alone, accounts for what the tasks of a seed have in common: its pre-training.
     """
-    over_seeds, p, _ = measured.difference(row, baseline, AVERAGE)
-    if over_seeds is None:
-        return
-    found = compare(folders[baseline], folders[row], average=True).averages[0].difference
-    over_tasks = _percent(found.interval)
-    wider = max(over_seeds, over_tasks, key=lambda interval: interval.high - interval.low)
-    measured.differences[row, baseline, AVERAGE] = wider, max(p, found.p)
+    row, baseline, name = claim
+    over_seeds, p, _ = measured.difference(*claim)
+    try:
+        parts = [_difference(runs, row, baseline, column) for column in columns]
+    except TaskError:
+        if not any(column.subtract for column in columns):
+            raise
+        parts = [None]  # an attack on each model may have left different examples, or none before it
+    known = [part for part in parts if part]
+    if not known or len(known) < len(parts):
+        why = "too few examples in common, or predictions of an earlier version"
+        return [f"{row} against {baseline}, {name}: judged over seeds alone ({why})."] if over_seeds else []
+    if name == AVERAGE and over_seeds:
+        found = mean_difference(known)
+        wider = max(over_seeds, _percent(found.interval), key=lambda interval: interval.high - interval.low)
+        measured.differences[claim] = wider, max(p, found.p)
+    elif name != AVERAGE and known[0].variance_seeds is not None:
+        measured.differences[claim] = _percent(known[0].interval), known[0].p
+    return []
+
+
+def _difference(runs: Mapping[str, Runs], row: str, baseline: str, column: Column) -> Difference | None:
+    """Compare two rows' results in a column; None if they have too few examples, or some lack its metric.
+
+    Raises:
+        TaskError: if their predictions are of different examples, or do not have what the metric reads.
+    """
+    left, right = runs[baseline], runs[row]
+    refuse_other_data(left, right)
+    for key in left:
+        if column.has(*key) and key in right:
+            pair = SplitPair(baseline, row, *key, left[key], right[key]).scores(column.metric, column.subtract)
+            if pair:
+                return difference(pair.left, pair.right, pair.num_groups, is_paired=pair.is_paired)
+    return None
 
 
 def _percent(interval: Interval) -> Interval:

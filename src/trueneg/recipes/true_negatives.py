@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from trueneg.evaluation.results.reproduction import ReproducedTable
 from trueneg.recipes.papers import (
@@ -64,9 +65,13 @@ def table2(setting: Setting, arms: Sequence[str]) -> Read:
 
 def _rates(workspace: Workspace, job: str) -> Mapping[str, Mapping[str, float]]:
     """Read the shares of false negatives at each kept step, in percent."""
-    found: dict[str, dict[str, float]] = {}
+    nearest: dict[str, Mapping[str, Any]] = {}
     for record in output_of(workspace, job)["records"]:
         row = min(FRACTIONS, key=lambda row: abs(FRACTIONS[row] - record["fraction"]))
+        # Checkpoints that a run left between the shares are evaluated, too.
+        nearest[row] = min(nearest.get(row, record), record, key=lambda one: abs(FRACTIONS[row] - one["fraction"]))
+    found: dict[str, dict[str, float]] = {}
+    for row, record in nearest.items():
         shares = {"Iter.": record["shares"]["of_rows"], "Pred.": record["shares"]["of_mispredicted"]}
         found[row] = {name: 100 * share["estimate"] for name, share in shares.items() if share}
     return found

@@ -48,7 +48,10 @@ def test_tasks_that_are_the_same_leave_nothing_open_and_one_seed_is_said() -> No
     share = error_reduction([pair])
     assert share is not None and (share.estimate, share.low, share.high) == pytest.approx((0, 0, 0), abs=1e-5)
     better = averaged([Pair(certain([0.5]), certain([0.6]), 100, True)] * 2)
-    assert (better.p, better.interval.low) == (0.0, pytest.approx(0.1))
+    assert (better.p, better.interval.low) == (pytest.approx(2 * 0.5**200), pytest.approx(0.1))  # the sign test's p
+    worse = Pair(certain([0.5]), certain([0.2]), 8, True)
+    mixed = averaged([Pair(certain([0.5]), certain([0.6]), 2, True), worse])
+    assert mixed.p == pytest.approx(stats.binomtest(2, 10).pvalue), "two groups for it, eight against it"
 
 
 def measured(values: Floats, draw: int, samples: int = 100) -> Scores:
@@ -123,6 +126,40 @@ def test_errors_of_figures_of_which_less_is_better_are_the_figures() -> None:
     theirs = error_reduction([Pair(certain(flipped[0]), certain(flipped[1]), 100, True)], less_is_better=True)
     assert ours is not None and theirs is not None
     assert (ours.estimate, ours.low, ours.high) == pytest.approx((theirs.estimate, theirs.low, theirs.high))
+
+
+def drawn(by_seed: list[float], noise: float, draw: int, samples: int = 200) -> Scores:
+    """Figures that vary by so much with the examples, all seeds alike."""
+    shift = np.random.default_rng(draw).normal(0, noise, size=(samples, 1))
+    return Scores(np.array(by_seed), np.array(by_seed) + shift)
+
+
+def test_a_baseline_of_uncertain_errors_leaves_a_difference_beyond_doubt() -> None:
+    """Two seeds of dissimilar figures, both better by as much: the ratios are two ranges, and 1 is between them."""
+    pair = Pair(drawn([0.896, 0.683], 0.01, 0), drawn([0.926, 0.713], 0.01, 0), 2000, True)
+    found = error_reduction([pair])
+    assert found is not None
+    assert (found.estimate, found.high) == (pytest.approx(0.03 / 0.2105), 1.0)
+    assert 0 < found.low < found.estimate
+    turned = error_reduction([Pair(pair.right, pair.left, 2000, True)])
+    assert turned is not None and -math.inf == turned.low < turned.estimate < turned.high < 0
+
+
+def test_the_share_excludes_zero_where_the_difference_does_whatever_the_baseline() -> None:
+    excluded = []
+    for draw in range(300):
+        random = np.random.default_rng(draw)
+        num_seeds, spread = int(random.integers(1, 4)), 10 ** random.uniform(-3, -0.5)
+        left = np.clip(random.uniform(0.5, 0.98) + spread * random.normal(size=num_seeds), 0, 0.999)
+        right = np.clip(
+            left + random.normal(0, 0.05) + 10 ** random.uniform(-4, -1.5) * random.normal(size=num_seeds), 0, 1
+        )
+        pairs = [Pair(drawn([*left], 0.01, 2 * draw), drawn([*right], 0.01, 2 * draw + draw % 2), 500, draw % 3 > 0)]
+        found = error_reduction(pairs)
+        assert found is not None and found.low <= found.estimate <= found.high
+        assert found.excludes_zero == averaged(pairs).interval.excludes_zero
+        excluded.append(found.excludes_zero)
+    assert 0.2 < np.mean(excluded) < 0.8
 
 
 def test_ends_that_nothing_bounds_and_a_baseline_without_errors() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from trueneg.errors import ConfigError
 from trueneg.evaluation.statistics import bootstrap
-from trueneg.evaluation.statistics.bootstrap import Bootstrap, ratio
+from trueneg.evaluation.statistics.bootstrap import Bootstrap, groups_of, ratio
 from trueneg.evaluation.statistics.intervals import Interval, percentiles, t_interval
 from trueneg.tasks.metrics import METRICS
 
@@ -153,3 +153,9 @@ def test_samples_without_a_value_are_left_out() -> None:
     assert percentiles([np.nan, 1.0, 1.0]) == (1.0, 1.0)
     assert np.isnan(percentiles([np.nan])).all()
     assert percentiles(np.arange(1001.0)) == pytest.approx((25, 975))
+
+
+def test_groups_are_those_of_the_first_system_that_has_some() -> None:
+    without, grouped = labelled(4, [0.5])[0], {"group": np.array(["a", "a", "b", "c"])}
+    assert groups_of([without, grouped]).tolist() == ["a", "a", "b", "c"]
+    assert groups_of([without, without]).tolist() == [0, 1, 2, 3]

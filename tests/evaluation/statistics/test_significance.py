@@ -138,6 +138,17 @@ def test_systems_that_do_the_same() -> None:
     assert not found.interval.excludes_zero
 
 
+@pytest.mark.parametrize("num", [2, 3, 8])
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("is_paired", [True, False])
+def test_where_nothing_varies_groups_are_counted(num: int, seeds: int, is_paired: bool) -> None:
+    """All wrong against all right: resampling cannot tell 3 examples from 3,000."""
+    found = difference(certain([0.0] * seeds), certain([1.0] * seeds), num, is_paired=is_paired)
+    assert found.interval.is_point and found.p == pytest.approx(sign_test([1] * num).p) == 2 * 0.5**num
+    third = difference(certain([0.1 + 0.2] * seeds), certain([0.3] * seeds), num, is_paired=is_paired)
+    assert third.p == 1.0, "equal up to rounding"
+
+
 def effects(num: int, seeds: int, of_seed: float, of_example: float, of_both: float, draw: int) -> Floats:
     random = np.random.default_rng(draw)
     shared = of_seed * random.normal(size=(1, seeds)) + of_example * random.normal(size=(num, 1))

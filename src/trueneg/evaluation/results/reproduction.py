@@ -123,6 +123,8 @@ def judge(
         is_same = (interval.estimate > 0) == (is_ours or (paper or 0.0) > 0)
         same: Verdict = "confirmed" if is_ours else "replicated"
         return (same, f"the same direction: {found}") if is_same else ("contradicted", f"the opposite: {found}")
+    if interval.excludes_zero and interval.is_point:
+        return "not resolved", f"{found} with every seed and every example: no spread to judge by, add examples"
     if interval.excludes_zero:
         return "not resolved", f"{found}, but not once all claims of the table are allowed for (Holm)"
     is_within = paper is None or interval.low <= paper <= interval.high

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trueneg.evaluation.results.store import columns_of, load_predictions
 from trueneg.evaluation.results.summary import Runs
-from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.bootstrap import Bootstrap, groups_of
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import Scores, difference
-from trueneg.tasks.metrics import METRICS, Columns, Metric
+from trueneg.tasks.metrics import METRICS, Columns, Floats, Metric
 
 ATTACK = "attack-"
 """Prefix of an attack's splits."""
@@ -54,12 +55,9 @@ def robustness(runs: Runs) -> list[Robustness]:
             change = None
             if len(keys) == 1 and len(next(iter(keys))) > 1:
                 systems = [columns_of(of_seed) for of_seed in predictions]
-                bootstrap = Bootstrap.over(systems[0])
+                bootstrap = Bootstrap(groups_of(systems))
                 if bootstrap.num_groups > 1:
-                    # One call for both: the bootstrap draws the same samples for what is measured together.
-                    metric = METRICS[after]
-                    drawn = bootstrap.measure(metric, [*(before_attack(metric, one) for one in systems), *systems])
-                    samples = np.split(drawn, 2, axis=1)
+                    samples = before_and_after(bootstrap, METRICS[after], systems)
                     left, right = (Scores(*pair) for pair in zip(sides, samples, strict=True))
                     change = difference(left, right, bootstrap.num_groups, is_paired=True).interval
             found.append(
@@ -75,6 +73,14 @@ def robustness(runs: Runs) -> list[Robustness]:
                 )
             )
     return found
+
+
+def before_and_after(bootstrap: Bootstrap, metric: Metric, systems: Sequence[Columns]) -> tuple[Floats, Floats]:
+    """Measure systems before and under an attack on the same samples, ``[num_resamples, systems]`` each."""
+    # One call for both: the bootstrap draws the same samples for what is measured together.
+    drawn = bootstrap.measure(metric, [*(before_attack(metric, one) for one in systems), *systems])
+    before, after = np.split(drawn, 2, axis=1)
+    return before, after
 
 
 def before_attack(metric: Metric, columns: Columns) -> Columns:

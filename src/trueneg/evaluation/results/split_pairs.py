@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trueneg.config.codec import flatten, with_current_names
 from trueneg.config.fields import names_where
 from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import TaskError, unknown_name
-from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of, load_predictions
+from trueneg.evaluation.results.robustness import before_and_after
+from trueneg.evaluation.results.store import HELD_OUT, Result, columns_of, is_constant, load_predictions
 from trueneg.evaluation.statistics.averages import Pair, error_reduction
-from trueneg.evaluation.statistics.bootstrap import Bootstrap
+from trueneg.evaluation.statistics.bootstrap import Bootstrap, groups_of
 from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.evaluation.statistics.significance import (
     MIN_SEEDS,
@@ -26,7 +29,7 @@ from trueneg.evaluation.statistics.significance import (
     sign_test,
     stochastic_order,
 )
-from trueneg.tasks.metrics import METRICS, Columns, Metric
+from trueneg.tasks.metrics import METRICS, Columns, Floats, Metric
 
 
 @dataclass(frozen=True)
@@ -114,32 +117,60 @@ class SplitPair:
 
     def compared(self, metric: str, confidence: float, resamples: int, seed: int) -> list[MeasuredPair]:
         """Compare each chosen metric that all results have."""
-        results = [result for side in self.sides for _, result in side.values()]
-        first = results[0]
-        known = [name for name in first.metrics if all(name in result.metrics for result in results)]
-        chosen = known if metric == "all" else [first.primary if metric == "primary" and known else metric]
-        chosen = [name for name in chosen if name in known]
+        chosen = self._chosen(metric)
         if unknown := [name for name in chosen if name not in METRICS]:
             first_path = next(iter(self.sides[0].values()))[0]
             raise TaskError(f"'{first_path}': {unknown_name('metric', unknown[0], METRICS)}: evaluate the model again")
-        if not chosen:
+        if not chosen or self._too_few:
             return []
-        if results[0].num_examples < 2:
-            return []
-        predictions = self._predictions()
-        self.notes += self._constants(predictions)
-        return [
-            self._compared(METRICS[name], name == first.primary, predictions, confidence, resamples, seed)
-            for name in chosen
+        self.notes += [
+            f"{name} predicts the same of everything with seeds {_listed(seeds)}"
+            for name, seeds in zip((self.names["baseline"], self.names["contender"]), self._read[1], strict=True)
+            if seeds
         ]
+        return [
+            self._compared(METRICS[name], pair, confidence, seed)
+            for name in chosen
+            if (pair := self.scores(name, "", resamples, seed))
+        ]
+
+    def scores(self, metric: str, subtract: str = "", resamples: int = 10_000, seed: int = 0) -> Pair | None:
+        """Score both systems with each seed, and on bootstrap samples.
+
+        Args:
+            metric: Name of the metric.
+            subtract: Metric before an attack to subtract ``metric`` from, which gives the drop; empty for none.
+            resamples: Number of bootstrap samples.
+            seed: Seed of the bootstrap.
+
+        Returns:
+            The scores; None if there are fewer than two examples, or groups of them, or some results lack a metric.
+        """
+        names = [subtract, metric] if subtract else [metric]
+        if not all(self._chosen(name) for name in names) or self._too_few:
+            return None
+        bootstrap, systems = Bootstrap(self._groups, resamples, seed), [*self._read[0][0], *self._read[0][1]]
+        figures = [
+            [self._by_seed(METRICS[name], *side) for name in names]
+            for side in zip(self.sides, self._read[0], strict=True)
+        ]
+        if subtract:
+            before, after = before_and_after(bootstrap, METRICS[metric], systems)
+            by_seed, drawn = [was - now for was, now in figures], before - after
+        else:
+            by_seed, drawn = [of_side[0] for of_side in figures], bootstrap.measure(METRICS[metric], systems)
+        samples = np.split(drawn, [len(by_seed[0])], axis=1)
+        left, right = (Scores(*side) for side in zip(by_seed, samples, strict=True))
+        return Pair(left, right, bootstrap.num_groups, self.is_paired)
 
     def lacking(self, metric: str) -> list[str]:
         """List the chosen metrics that only some results have, or report that there are too few examples."""
         results = [result for side in self.sides for _, result in side.values()]
         if not all(result.metrics for result in results):
             return []
-        if results[0].num_examples < 2:
-            return [f"{self.names['task']} {self.names['split']}: one example, of which nothing is compared"]
+        where = f"{self.names['task']} {self.names['split']}"
+        if self._chosen(metric) and self._too_few:
+            return [f"{where}: {self._too_few}, of which nothing is compared"]
         some = dict.fromkeys(name for result in results for name in result.metrics)
         chosen = {"all": list(some), "primary": [results[0].primary]}.get(metric, [metric])
         found = [
@@ -154,17 +185,35 @@ class SplitPair:
                 ]
             )
         ]
-        where = f"{self.names['task']} {self.names['split']}"
         return [f"{where}: {', '.join(found)}: evaluate again"] if found else []
 
-    def _predictions(self) -> list[list[Columns]]:
-        """Read each side's predictions by seed, all in the order of the first file."""
+    def _chosen(self, metric: str) -> list[str]:
+        """Return the chosen metrics that all results have."""
+        results = [result for side in self.sides for _, result in side.values()]
+        known = [name for name in results[0].metrics if all(name in result.metrics for result in results)]
+        chosen = known if metric == "all" else [results[0].primary if metric == "primary" and known else metric]
+        return [name for name in chosen if name in known]
+
+    @cached_property
+    def _too_few(self) -> str:
+        """Describe examples of which nothing can be compared; empty if there are enough."""
+        if next(iter(self.sides[0].values()))[1].num_examples < 2:
+            return "one example"
+        return "one group of examples" if len(np.unique(self._groups)) < 2 else ""
+
+    @cached_property
+    def _groups(self) -> NDArray[Any]:
+        return groups_of([columns for systems in self._read[0] for columns in systems])
+
+    @cached_property
+    def _read(self) -> tuple[list[list[Columns]], list[list[int]]]:
+        """Read each side's predictions by seed, all in the order of the first file, and list its constant seeds."""
         order: dict[str, int] = {}
         gold: list[Any] = []
-        sides = []
+        sides, constant = [], []
         for side in self.sides:
-            systems = []
-            for path, _ in side.values():
+            systems, of_side = [], []
+            for seed, (path, _) in side.items():
                 predictions = load_predictions(path)
                 keys = [one.get("key") for one in predictions]
                 if not order:
@@ -184,56 +233,29 @@ class SplitPair:
                         f"'{first}' and '{path}' differ in their gold labels: evaluate both on the same data"
                     )
                 systems.append(columns_of(ordered))
+                of_side += [seed] if is_constant(ordered) else []
             sides.append(systems)
-        return sides
+            constant.append(of_side)
+        return sides, constant
 
-    def _constants(self, predictions: Sequence[Sequence[Columns]]) -> list[str]:
-        """Report seeds that predict the same for all examples: their fine-tuning failed."""
-        return [
-            f"{name} predicts the same of everything with seeds {_listed(failed)}"
-            for name, side, systems in zip(
-                (self.names["baseline"], self.names["contender"]), self.sides, predictions, strict=True
-            )
-            if (
-                failed := [
-                    seed
-                    for seed, columns in zip(side, systems, strict=True)
-                    if "predicted" in columns and len(np.unique(columns["predicted"])) == 1
-                ]
-            )
-        ]
-
-    def _compared(
-        self,
-        metric: Metric,
-        is_primary: bool,
-        predictions: Sequence[Sequence[Columns]],
-        confidence: float,
-        resamples: int,
-        seed: int,
-    ) -> MeasuredPair:
-        figures = [self._figures(metric, side, systems) for side, systems in zip(self.sides, predictions, strict=True)]
-        by_seed = [np.array(list(side.values())) for side in figures]
-        first = predictions[0][0]
-        # Results of earlier versions have no groups for pairs that share a text.
-        grouped = next((columns for systems in predictions for columns in systems if "group" in columns), first)
-        bootstrap = Bootstrap.over(grouped, resamples, seed)
-        samples = np.split(bootstrap.measure(metric, [*predictions[0], *predictions[1]]), [len(by_seed[0])], axis=1)
-        left, right = (Scores(*pair) for pair in zip(by_seed, samples, strict=True))
-        pair = Pair(left, right, bootstrap.num_groups, self.is_paired)
-        mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in predictions]
+    def _compared(self, metric: Metric, pair: Pair, confidence: float, seed: int) -> MeasuredPair:
+        by_seed = [pair.left.by_seed, pair.right.by_seed]
+        figures = [dict(zip(side, of.tolist(), strict=True)) for side, of in zip(self.sides, by_seed, strict=True)]
+        mean_scores = [np.mean([metric.scores(columns) for columns in systems], axis=0) for systems in self._read[0]]
         upward = -1.0 if metric.less_is_better else 1.0
         row = Compared(
             **self.names,
             metric=metric.name,
-            is_primary=is_primary,
+            is_primary=metric.name == next(iter(self.sides[0].values()))[1].primary,
             left=figures[0],
             right=figures[1],
             is_paired=self.is_paired,
-            num_examples=len(first[metric.columns[0]]),
-            num_groups=bootstrap.num_groups,
-            difference=difference(left, right, bootstrap.num_groups, is_paired=self.is_paired, confidence=confidence),
-            signs=sign_test(mean_scores[1] - mean_scores[0], grouped.get("group")),
+            num_examples=len(self._groups),
+            num_groups=pair.num_groups,
+            difference=difference(
+                pair.left, pair.right, pair.num_groups, is_paired=self.is_paired, confidence=confidence
+            ),
+            signs=sign_test(mean_scores[1] - mean_scores[0], self._groups),
             eps_min=stochastic_order(*(upward * scores for scores in by_seed), seed=seed)
             if min(map(len, by_seed)) >= MIN_SEEDS
             else None,
@@ -242,16 +264,13 @@ class SplitPair:
         )
         return row, pair
 
-    def _figures(
-        self, metric: Metric, side: Mapping[int, tuple[Path, Result]], systems: Sequence[Columns]
-    ) -> dict[int, float]:
+    def _by_seed(self, metric: Metric, side: Mapping[int, tuple[Path, Result]], systems: Sequence[Columns]) -> Floats:
         """Compute the metric of each seed from its predictions, which must reproduce the value in the result file."""
-        figures = {}
-        for (seed, (path, result)), columns in zip(side.items(), systems, strict=True):
-            figures[seed] = metric(columns)
-            if abs(figures[seed] - result.metrics[metric.name]) > 1e-6:
+        figures = np.array([metric(columns) for columns in systems])
+        for (path, result), figure in zip(side.values(), figures, strict=True):
+            if abs(figure - result.metrics[metric.name]) > 1e-6:
                 raise TaskError(
-                    f"the predictions behind '{path}' give {metric.name} {figures[seed]:.6f}, the file says "
+                    f"the predictions behind '{path}' give {metric.name} {figure:.6f}, the file says "
                     f"{result.metrics[metric.name]:.6f}: one of them is not of this run, evaluate again"
                 )
         return figures

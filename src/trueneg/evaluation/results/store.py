@@ -188,6 +188,18 @@ def columns_of(predictions: Sequence[Mapping[str, Any]]) -> Columns:
     }
 
 
+def is_constant(predictions: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell whether a model predicts the same of all examples, as one whose fine-tuning failed.
+
+    Example:
+        >>> is_constant([{"items": [{"predicted": 1}, {"predicted": 1}]}, {"items": [{"predicted": 1}]}])
+        True
+    """
+    # In a contrast set, each record is a group of examples.
+    items = (item for one in predictions for item in one.get("items", [one]))
+    return len({repr(item["predicted"]) for item in items if "predicted" in item}) == 1
+
+
 def find_results(folder: Path) -> Iterator[Path]:
     """Yield the result files in or below a folder, in order: ``<task>/seed-<seed>/<split>.json``.
 

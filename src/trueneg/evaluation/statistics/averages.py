@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import scipy
 
 from trueneg.evaluation.statistics.intervals import Interval
-from trueneg.evaluation.statistics.significance import Difference, Scores, difference
+from trueneg.evaluation.statistics.significance import Difference, Scores, difference, probability
 
 _NO_BOUND = 1e3
 """How far above the estimated ratio an interval's end is searched for; beyond that it is infinite."""
@@ -72,10 +72,10 @@ def mean_difference(parts: Sequence[Difference], confidence: float = 0.95) -> Me
     uncertainty = sum((v / num**2) ** 2 / part.degrees for v, part in zip(variances, parts, strict=True))
     degrees = variance**2 / uncertainty if uncertainty else math.inf
     half = float(scipy.stats.t.ppf((1 + confidence) / 2, degrees)) * math.sqrt(variance)
-    if variance:
-        p = float(2 * scipy.stats.t.sf(abs(estimate) / math.sqrt(variance), degrees))
-    else:
-        p = 0.0 if estimate else 1.0
+    better, worse = (
+        sum(part.interval.num for part in parts if sign * part.interval.estimate > 0) for sign in (1.0, -1.0)
+    )
+    p = probability(estimate, variance, degrees, better, worse)
     interval = Interval(estimate, estimate - half, estimate + half, num)
     return MeanDifference(interval, p, degrees, all(part.variance_seeds is not None for part in parts))
 
@@ -87,7 +87,9 @@ def error_reduction(
 
     The error is 1 minus the score, as in footnote 10 of "Pre-training on True Negatives"; for a metric where less is
     better, it is the score itself. The interval is Fieller's: all ratios r for which e_right - r e_left does not differ
-    from zero by the test of ``mean_difference``. So it excludes zero if and only if the difference does.
+    from zero by the interval of ``mean_difference``. Where the baseline's errors are not clearly above zero, these may
+    be two ranges: the interval is the one with the estimate, extended to r = 1 if the other has that. So it excludes
+    zero if and only if the difference's does.
 
     Args:
         pairs: One per task; a single one for a task's own.
@@ -116,23 +118,32 @@ def error_reduction(
     ratio = sum(float(side.by_seed.mean()) for side in rights) / total
 
     def doubt(r: float) -> float:
-        """Return how far the p-value of ratio r is above the significance level."""
+        """Return how far inside the interval around e_right - r e_left zero is; negative if it is outside."""
         parts = [
             difference(Scores(r * left.by_seed, r * left.resampled), right, pair.num_groups, is_paired=pair.is_paired)
             for left, right, pair in zip(lefts, rights, pairs, strict=True)
         ]
-        return mean_difference(parts).p - (1 - confidence)
+        found = mean_difference(parts, confidence).interval
+        return min(found.high, -found.low)
 
-    steps = (0.1 * 2**k for k in itertools.count())
-    above = next(step for step in steps if step > _NO_BOUND or doubt(ratio + step) < 0)
+    is_apart = doubt(1.0) < 0
+    inside = (ratio, ratio if is_apart else 1.0)
+    low = _end(doubt, min(inside), 1.0 if is_apart and ratio > 1 else 0.0)
+    high = _end(doubt, max(inside), 1.0 if is_apart and ratio < 1 else _above(doubt, max(inside)))
     num = pairs[0].num_groups if len(pairs) == 1 else len(pairs)
-    high = math.inf if above > _NO_BOUND else _end(doubt, ratio, ratio + above)
-    return Interval(1 - ratio, 1 - high, 1 - _end(doubt, ratio, 0.0), num)
+    return Interval(1 - ratio, 1 - high, 1 - low, num)
+
+
+def _above(doubt: Callable[[float], float], inside: float) -> float:
+    """Find a point above an interval from a point inside; infinity if there is none near."""
+    steps = (0.1 * 2**k for k in itertools.count())
+    above = next(step for step in steps if step > _NO_BOUND or doubt(inside + step) < 0)
+    return math.inf if above > _NO_BOUND else inside + above
 
 
 def _end(doubt: Callable[[float], float], inside: float, outside: float) -> float:
-    """Find the end of an interval between a point inside and one outside; the latter if it is inside, too."""
-    if doubt(outside) >= 0:
+    """Find the end of an interval between a point inside and one outside; the latter if infinite, or inside, too."""
+    if math.isinf(outside) or doubt(outside) >= 0:
         return outside
     if doubt(inside) <= 0:  # no variance at all: the interval is a point
         return inside

@@ -52,8 +52,7 @@ class Bootstrap:
     @classmethod
     def over(cls, columns: Columns, num_resamples: int = 10_000, seed: int = 0) -> Bootstrap:
         """Make a bootstrap over the column ``group`` of predictions; without it, over single ones."""
-        num = len(next(iter(columns.values()), ()))
-        return cls(columns.get("group", np.arange(num)), num_resamples, seed)
+        return cls(groups_of([columns]), num_resamples, seed)
 
     def part(self, chosen: ArrayLike) -> Bootstrap:
         """Restrict the same samples to some of the examples, given by indices or a boolean mask."""
@@ -110,6 +109,18 @@ class Bootstrap:
         at_once = max(1, _MAX_WEIGHTS // width)
         for start in range(0, self.num_resamples, at_once):
             yield min(at_once, self.num_resamples - start)
+
+
+def groups_of(systems: Sequence[Columns]) -> NDArray[Any]:
+    """Return the group of each example: the column ``group`` of the first system that has it, else single examples.
+
+    Results of earlier versions have no groups for pairs that share a text.
+
+    Args:
+        systems: Predictions for the same examples in the same order.
+    """
+    num = len(next(iter(systems[0].values()), ()))
+    return next((columns["group"] for columns in systems if "group" in columns), np.arange(num))
 
 
 def ratio(parts: ArrayLike, wholes: ArrayLike) -> Statistic:

@@ -49,7 +49,8 @@ class Difference:
     interval: Interval
     """``num`` is the number of examples, or groups of them."""
     p: float
-    """Two-sided: the probability of a difference as large between equally good systems."""
+    """Two-sided: the probability of a difference as large between equally good systems. Of a point interval, that of
+    the exact sign test over the groups, which all differ alike."""
     degrees: float
     """Degrees of freedom of Student's t."""
     variance_seeds: float | None
@@ -120,7 +121,7 @@ def difference(
 
     def is_enough(seeds: int) -> bool:
         variance, degrees = at([seeds] * len(sides), shared + sum(noise) / seeds)
-        return _probability(estimate, variance, degrees) < 1 - confidence
+        return probability(estimate, variance, degrees, num_groups) < 1 - confidence
 
     variance, degrees = at(sizes, examples)
     half = float(scipy.stats.t.ppf(tail, degrees)) * math.sqrt(variance)
@@ -132,7 +133,7 @@ def difference(
             seeds_needed, examples_needed = None, math.ceil(num_groups * max(1.0, limit)) + 1
     return Difference(
         Interval(estimate, estimate - half, estimate + half, num_groups),
-        _probability(estimate, variance, degrees),
+        probability(estimate, variance, degrees, num_groups),
         degrees,
         variance - examples if has_seeds else None,
         examples,
@@ -158,8 +159,7 @@ def sign_test(differences: ArrayLike, groups: Sequence[Any] | NDArray[Any] | Non
         numbers = np.asarray(np.bincount(number, numbers), dtype=np.float64)
     # Sums over seeds of the same numbers in another order differ by rounding.
     better, worse = int((numbers > 1e-9).sum()), int((numbers < -1e-9).sum())
-    p = float(scipy.stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
-    return SignTest(better, worse, p)
+    return SignTest(better, worse, _sign_probability(better, worse))
 
 
 def stochastic_order(
@@ -221,10 +221,29 @@ def _distances(resampled: Floats) -> float:
     return float(distances.var(axis=0, ddof=1).mean() * num_seeds / (num_seeds - 1))
 
 
-def _probability(estimate: float, variance: float, degrees: float) -> float:
-    if not variance:
-        return 0.0 if estimate else 1.0
-    return float(2 * scipy.stats.t.sf(abs(estimate) / math.sqrt(variance), degrees))
+def probability(estimate: float, variance: float, degrees: float, num_better: int, num_worse: int = 0) -> float:
+    """Compute the two-sided p-value of no difference by Student's t; without variance, by the exact sign test.
+
+    Args:
+        estimate: The difference.
+        variance: Its variance.
+        degrees: Degrees of freedom of Student's t.
+        num_better: Groups of examples that differ in one direction, where all of a task differ alike.
+        num_worse: Those that differ in the other.
+
+    Example:
+        >>> probability(1.0, 0.0, 2.0, 3)
+        0.25
+    """
+    deviation = math.sqrt(variance)
+    if deviation > (rounding := 1e-9 * max(1.0, abs(estimate))):
+        return float(2 * scipy.stats.t.sf(abs(estimate) / deviation, degrees))
+    return _sign_probability(num_better, num_worse) if abs(estimate) > rounding else 1.0
+
+
+def _sign_probability(num_better: int, num_worse: int) -> float:
+    num = num_better + num_worse
+    return float(scipy.stats.binomtest(num_better, num).pvalue) if num else 1.0
 
 
 def _violation(left: Floats, right: Floats) -> Floats:
