@@ -66,8 +66,9 @@ def test_no_group_is_divided(groups: list[int], seed: int, fraction: float) -> N
     assert sorted([*stays, *aside]) == list(range(len(groups))) and len(stays) and len(aside)
     assert not {groups[at] for at in stays} & {groups[at] for at in aside}
     # No further group would bring the share nearer, nor would one less.
-    largest = max(Counter(groups).values())
-    if fraction * len(groups) >= 1 and len(groups) - fraction * len(groups) >= largest:
+    largest, num_aside = max(Counter(groups).values()), len({groups[at] for at in aside})
+    assert num_aside >= min(2, len({*groups}) - 1)
+    if num_aside > 2 and len(groups) - fraction * len(groups) >= largest:
         assert abs(len(aside) - fraction * len(groups)) <= largest
 
 

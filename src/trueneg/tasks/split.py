@@ -61,7 +61,8 @@ def split_off(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split a validation part off.
 
-    It has at least one example or group; the rest keeps one of each label, if there are enough and no groups.
+    It has at least one example, or two groups if there are three; without groups, the rest keeps one example of each
+    label, if there are enough.
 
     Args:
         labels: ``[examples]``, two or more.
@@ -88,7 +89,8 @@ def split_off(
     firsts = np.unique(group, return_index=True)[1]
     last_first = stratified_order([labels[first] for first in firsts], seed)[::-1]
     num_examples = np.bincount(group)[last_first].cumsum()[:-1]
-    num_aside = int(np.abs(num_examples - fraction * len(group)).argmin()) + 1
+    # Of a single group, no interval can be computed.
+    num_aside = max(int(np.abs(num_examples - fraction * len(group)).argmin()) + 1, min(2, len(num_examples)))
     is_aside = np.isin(group, last_first[:num_aside])
     return np.flatnonzero(~is_aside), np.flatnonzero(is_aside)
 
