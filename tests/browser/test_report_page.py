@@ -193,6 +193,44 @@ def test_it_is_worked_by_keyboard(show: Open, path: Path) -> None:
     assert said.startswith("steps 20: base-1 3.06 · base-1 (held out) 3.06 · base-2 3.07")
 
 
+def test_steps_are_read_out_as_they_are_drawn(show: Open, tmp_path: Path) -> None:
+    """Precision at a recall between two points is that of the next one; past the end there is none."""
+    row = {"num_items": 9, "num_targets": 3, "chance": 0.1, "is_fitted": False, "threshold_from": "own"}
+    curves = {"few": ([0.5, 0.9], [0.8, 0.6]), "many": ([0.2, 0.7, 1.0], [0.9, 0.7, 0.4])}
+    measured = [
+        {"detector": name, "curve": {"recall": recall, "precision": precision, "threshold": recall}, "differences": {}}
+        for name, (recall, precision) in curves.items()
+    ]
+    made = {"task": "substitution", "rows": [row | {"detector": name} for name in curves], "measured": measured}
+    (tmp_path / "substitution.json").write_text(
+        json.dumps({**made, "data": {}, "options": {"precision": None, "folds": 2}})
+    )
+    page = show(write_report([tmp_path / "substitution.json"], tmp_path / "report.html"))
+    chart = page.locator("figure:has(output)")
+    chart.locator("svg").focus()
+    said = []
+    for key in ("Home", *["ArrowRight"] * 5):
+        page.keyboard.press(key)
+        said.append(chart.locator("output").inner_text())
+    assert said == [
+        *("recall 0: few 0.8 · many 0.9", "recall 0.2: few 0.8 · many 0.9", "recall 0.5: few 0.8 · many 0.7"),
+        *("recall 0.7: few 0.6 · many 0.7", "recall 0.9: few 0.6 · many 0.4", "recall 1: many 0.4"),
+    ]
+
+
+def test_a_pair_of_words_is_shown_once_whatever_its_case(show: Open, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 1, 3.0)
+    pairs = [("Big", "large"), ("large", "big"), ("BIG", "Large"), ("big", "great")]
+    told = [
+        {**corrections()[0], "gold": gold, "predicted": predicted, "before": f"sentence {n}"}
+        for n, (gold, predicted) in enumerate(pairs)
+    ]
+    found = {"readings": {"mispredicted": 0.5, "corrected": 0.1}, "corrections": told, "detector": "lexical"}
+    (run / "false-negatives.json").write_text(json.dumps(found))
+    page = show(write_report([run], tmp_path / "report.html"))
+    count(page, "1–2 of 2 chosen, of 4")
+
+
 def test_colours_follow_the_system_and_the_reader(show: Open, path: Path) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     page = show(path, color_scheme="dark")

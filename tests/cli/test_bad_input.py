@@ -90,7 +90,7 @@ def test_a_warm_up_that_never_ends_is_told(world: World, tmp_path: Path) -> None
         (["evaluate", "x", "--corpus", "y", "--task", "false-negative"], "did you mean 'false-negatives'?"),
         (["export", "x", "--format", "onx"], "did you mean 'onnx'?"),
         (["export", "nowhere"], "no checkpoint at 'nowhere'"),
-        (["report", "nowhere"], "'nowhere' holds no run and no results"),
+        (["report", "nowhere"], "no such file or folder: 'nowhere': name a run"),
         (["corpus", "info", "nowhere"], "no corpus at 'nowhere'"),
         (["lexicon", "show", "x", "--tokenizer", "./nowhere"], "no tokenizer at './nowhere'"),
         (["lexicon", "fetch", "--archive", "nowhere.zip", "--out", "wn"], "cannot unpack nowhere.zip"),

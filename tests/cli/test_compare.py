@@ -94,6 +94,23 @@ def test_every_metric_and_several_contenders(folders: list[Path], tmp_path: Path
     assert [(row["contender"], row["metric"]) for row in rows] == expected
 
 
+def test_an_unbounded_interval_is_null_in_json_and_empty_in_csv(tmp_path: Path) -> None:
+    """Fieller's: whether a baseline of a few errors makes any is not certain."""
+    gold = labels(30)
+    folders = [tmp_path / "base", tmp_path / "other"]
+    for folder, wrong in zip(folders, ((0,), (1, 2)), strict=True):
+        predicted = [1 - label if number in wrong else label for number, label in enumerate(gold)]
+        write_result(folder, "glue/rte", 1, {"gold": gold, "predicted": predicted})
+    asked = ("compare", *folders, "--resamples", 200)
+    works(*asked, "--out", tmp_path / "c.json")
+    for text in (works(*asked, "--json").out, (tmp_path / "c.json").read_text()):
+        assert "Infinity" not in text and "NaN" not in text
+        assert json.loads(text)["rows"][0]["error_reduction"]["low"] is None
+    (row,) = csv.DictReader(io.StringIO(works(*asked, "--format", "csv").out))
+    assert row["fewer errors [95%] low"] == "" and float(row["fewer errors [95%]"]) == pytest.approx(-1)
+    assert "-100.0 [−∞, " in works(*asked, "--format", "markdown").out
+
+
 def test_mistakes(folders: list[Path], tmp_path: Path) -> None:
     assert "nothing to compare" in fails("compare", folders[0])
     assert "holds no results" in fails("compare", folders[0], tmp_path / "nowhere")
@@ -157,4 +174,5 @@ def test_examples_are_shown_or_written_and_hostile_text_is_inert(tmp_path: Path)
     assert cells[1][9].startswith("'=HYPERLINK(1)") and cells[1][7:9] == ["entailment × 2", "not_entailment × 2"]
     assert "<script>" not in (tmp_path / "e.html").read_text()
     assert "at least 1, or a file" in fails(*asked, "--examples", 0)
-    assert "no format is called so" in fails(*asked, "--examples", "examples")
+    for examples in ("examples", "²", "--5"):
+        assert f"--examples {examples}: no format is called so" in fails(*asked, f"--examples={examples}")

@@ -235,6 +235,8 @@ def test_mistakes_in_calibrating(tmp_path: Path) -> None:
     command = ("detect", "calibrate", "--data", TINY, "--detector", "lexical", "--folds", 5)
     line = fails(*command, "--precision", 0.95, "--out", tmp_path / "x.json")
     assert "--precision 0.95: the best that 'lexical' reaches is 0.800" in line
+    both = ("--best-f1", "--precision", 0.9, "--out", tmp_path / "x.json")
+    assert "--precision does nothing beside --best-f1: leave it out" in fails(*command, *both)
     assert "did you mean 'any'?" in fails(*command, "--level", "aby", "--out", tmp_path / "x.json")
     assert "is a folder: name a file" in fails(*command, "--out", tmp_path)
     assert contents(tmp_path) == {}

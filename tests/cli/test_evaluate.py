@@ -271,6 +271,22 @@ def test_what_is_evaluated_follows_from_what_is_given_or_is_named(world: World, 
     assert works("evaluate", *told[1:], "--task=false-negatives", world.run).data["records"] == named["records"]
 
 
+def test_a_verb_that_is_misspelled_is_no_checkpoint(world: World) -> None:
+    assert "unknown verb of evaluate 'masked_lm': did you mean 'masked-lm'?" in fails(
+        "evaluate", "masked_lm", world.run
+    )
+
+
+def test_results_on_other_rows_are_not_replaced_silently(world: World, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(world.run, run)
+    (run / "false-negatives.json").unlink(missing_ok=True)
+    asked = ("evaluate", "masked-lm", run, "--corpus", world.corpus, "--rows")
+    assert "replaces" not in works(*asked, 6).err
+    assert f"it replaces the results on 6 rows of {world.corpus}: --out FILE keeps both" in works(*asked, 4).err
+    assert "replaces" not in works(*asked, 4).err
+
+
 @pytest.mark.parametrize(
     ("words", "kind"),
     [

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
-from command_line import World, contents, fails, works
+from command_line import World, contents, fails, finetuned, works
 from transformers import AutoModel
+
+from trueneg.evaluation.results.summary import read_runs
+from trueneg.reporting.provenance import provenance_table
+from trueneg.reporting.sources import read_sources
 
 TINY = Path(__file__).parents[1] / "data" / "swords" / "tiny.json"
 ASKED = ("--data", TINY, "--resamples", 20)
@@ -97,12 +102,33 @@ def test_mistakes(world: World, arguments: list[str], complaint: str, tmp_path: 
     assert contents(tmp_path) == {}
 
 
+def test_a_report_names_the_command_that_makes_it_again(world: World, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(world.run, run)
+    works("evaluate", "substitution", run, *ASKED, "--target", "visible", "--words", 9, "--limit", 3)
+    rows = provenance_table(read_sources([run]), {"run": read_runs(run)}).rows
+    (command,) = (shlex.split(str(row[-1])) for row in rows if row[1] == "substitution")
+    (result,) = (run / "substitution").rglob("tiny-visible.json")
+    before = json.loads(result.read_text())
+    works(*(str(TINY) if word == "DATA" else word for word in command[1:]))
+    assert {**json.loads(result.read_text()), "seconds": before["seconds"]} == before
+
+
+def test_one_target_has_no_interval(world: World, tmp_path: Path) -> None:
+    asked = ("evaluate", "substitution", world.run, *ASKED, "--limit", 1, "--out", tmp_path, "--json")
+    said = works(*asked)
+    assert "NaN" not in said.out and said.data["results"][0]["intervals"]["gap"] == [None, None]
+
+
 def test_data_and_models_that_cannot_be_used(world: World, tmp_path: Path) -> None:
     data = json.loads(TINY.read_text())
     unlabelled = tmp_path / "test.json"
     unlabelled.write_text(json.dumps({key: value for key, value in data.items() if key != "substitute_labels"}))
     command = ("evaluate", "substitution", world.run, "--out", tmp_path / "out", "--data")
     assert "it has no 'substitute_labels'" in fails(*command, unlabelled)
+    seed = finetuned(world, tmp_path) / "seed-1"
+    said = fails("evaluate", "substitution", seed, *ASKED)
+    assert f"'{seed}' is a fine-tuned model, which writes no words" in said
     assert "no such file or folder" in fails(*command, tmp_path / "nowhere.json")
     (tmp_path / "file").write_text("")
     assert "is a file: name a folder" in fails(*command, TINY, "--out", tmp_path / "file")

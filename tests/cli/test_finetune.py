@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
-from command_line import World, fails, works
+from command_line import World, fails, trueneg, works
 
+from made_up_results import write_result
 from trueneg.attacks.runner import load_adversarial_examples
+from trueneg.evaluation.results.summary import read_runs
+from trueneg.reporting.provenance import provenance_table
+from trueneg.reporting.sources import read_sources
 
 WORDS = ("happy", "glad", "cheerful")
 
@@ -105,6 +110,7 @@ def test_runs_and_results_are_reported_together(world: World, results: Path, tmp
     assert "holds no results of fine-tuning" in fails("report", world.run, "--format", "latex")
     assert "holds no results of fine-tuning" in fails("report", results / "slow", world.run, "--out", "table.csv")
     assert "holds no run and no results" in fails("report", world.run, tmp_path)
+    assert "--partial does nothing beside a report that is no submission" in fails("report", results, "--partial")
 
 
 def write_glue(folder: Path, **tasks: str) -> Path:
@@ -117,6 +123,66 @@ def write_glue(folder: Path, **tasks: str) -> Path:
             lines = rows if header == "cola" else ["sentence\tlabel", *rows]
             (folder / place / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     return folder
+
+
+def made_again_by(folder: Path) -> dict[str, list[str]]:
+    """The words of the command that a report names for each kind of a folder's results."""
+    rows = provenance_table(read_sources([folder]), {folder.name: read_runs(folder)}).rows
+    return {str(row[1]): shlex.split(str(row[-1]), comments=True) for row in rows}
+
+
+def test_a_report_names_the_command_that_makes_results_again(
+    world: World, reviews: Path, films: Path, tmp_path: Path
+) -> None:
+    own, again = tmp_path / "own", tmp_path / "again"
+    works("finetune", world.run, *options(reviews, own), "--seeds", "1,3", "--select", "best", "--preset", "bert")
+    model = own / reviews.stem
+    works("attack", model, "--attack", "typos", "--seed", 4, "--max-examples", 9, "--set", "share=0.5")
+    found = made_again_by(own)
+    trueneg_, *command = found["fine-tuning"]
+    assert trueneg_ == "trueneg" and command[-2:] == ["--seeds", "1,3"]
+    assert not any(word.startswith("optimizer.weight_decay") for word in command), "only what a preset may not say"
+    works(*command, "--set", "train.device=cpu", "--out", again)
+    for seed in (1, 3):
+        first, second = (json.loads((of / reviews.stem / f"seed-{seed}/dev.json").read_text()) for of in (own, again))
+        assert first["metrics"] == second["metrics"] and first["step"] == second["step"]
+    attack = found["attack-typos-default"]
+    assert attack[1:3] == ["attack", str(model)] and attack[attack.index("--seed") :][:2] == ["--seed", "4"]
+    works(*(word.replace(str(own), str(again)) for word in attack[1:]), "--set", "share=0.5")
+    name = f"{reviews.stem}/seed-3/attack-typos-default.predictions.jsonl"
+    assert (again / name).read_bytes() == (own / name).read_bytes()
+
+    works("finetune", world.run, *on_films(films), "--seed", 2, "--epochs", 1, "--out", tmp_path / "films")
+    works("evaluate", "contrast-set", tmp_path / "films" / "imdb", "--data", films)
+    found = made_again_by(tmp_path / "films")
+    assert found["fine-tuning"][-2:] == ["--seed", "2"]
+    result = tmp_path / "films" / "imdb" / "seed-2" / "contrast-test.json"
+    result.unlink()
+    works(*found["contrast set"][1:])
+    assert result.is_file()
+
+
+def test_what_is_not_recorded_is_said_to_be(tmp_path: Path) -> None:
+    """Results of a model that lies elsewhere, or of a version that recorded less."""
+    told: dict[str, dict[str, object]] = {
+        "dev": {},
+        "contrast-test": {"contrast_set": "sets"},
+        "attack-typos-default": {"attack": {"name": "typos", "profile": "default", "options": {"share": 0.5}}},
+        "attack-typos-old": {},
+        "attack-file": {"attack": {"name": "published", "file": "file.csv"}},
+    }
+    for split, config in told.items():
+        columns = {"gold": [0, 1], "predicted": [1, 1], "predicted_before": [0, 1]}
+        write_result(tmp_path / "m", "imdb", 1, columns, metrics=["accuracy_before"], split=split, config=config)
+    assert {kind: " ".join(words) for kind, words in made_again_by(tmp_path / "m").items()} == {
+        "fine-tuning": "not recorded",
+        "contrast set": "trueneg evaluate contrast-set MODEL --data sets --split test",
+        "attack-typos-default": "trueneg attack MODEL --attack typos --profile default",
+        "attack-typos-old": "not recorded",
+        "attack-file": "trueneg attack MODEL --load file.csv",
+    }
+    rows = provenance_table(read_sources([tmp_path / "m"]), {"m": read_runs(tmp_path / "m")})
+    assert any(str(row[-1]).endswith("  # share=0.5") for row in rows.rows) and "MODEL" in rows.notes[-1]
 
 
 def test_several_tasks_each_with_its_preset_and_the_listed_seeds(world: World, tmp_path: Path) -> None:
@@ -143,6 +209,7 @@ def test_all_tasks_without_data_are_named_before_anything_is_trained(world: Worl
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
+        (["--seed", "7", "--seeds", "3"], "--seeds does nothing beside --seed: leave it out"),
         (["--task", "classification,glue/mprc"], "did you mean 'glue/mrpc'"),
         (["--task", "glue,glue/rte"], "glue/rte is named twice"),
         (["--seeds", "0"], "--seeds 0: give their number, at least 1"),
@@ -167,6 +234,11 @@ def test_mistakes_are_one_line_with_the_remedy(
 ) -> None:
     given = options(reviews, tmp_path)
     assert complaint in fails("finetune", world.run, *given, *change)
+
+
+def test_a_seed_is_at_least_zero(world: World, reviews: Path, tmp_path: Path) -> None:
+    said = trueneg("finetune", world.run, *options(reviews, tmp_path), "--seed", -1)
+    assert said.code == 2 and "Invalid value for '--seed'" in said.err
 
 
 def test_a_label_that_training_never_saw_is_named_with_its_line(world: World, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_every_word_is_the_default(world: World) -> None:
         ([TEXT * 10], "reads at most 64"),
         ([TEXT, "--detector", "lexcial"], "did you mean 'lexical'?"),
         ([TEXT, "--detector", "ema"], "'ema' works in training only"),
-        ([TEXT, "--device", "gpu"], "gpu"),
+        ([TEXT, "--device", "gpu"], "--device must be cpu, cuda"),
     ],
 )
 def test_mistakes(world: World, arguments: list[str], complaint: str) -> None:

@@ -224,6 +224,13 @@ def test_data_that_were_written_anew_but_not_changed_are_read(text: Path, tmp_pa
     assert workspace.missing() == []
 
 
+def test_a_usage_error_is_told_without_its_box(tmp_path: Path) -> None:
+    plan = Plan()
+    plan.add(Job("corpus", ("corpus", "info", "x", "--nothing")))
+    with pytest.raises(JobError, match=r"the first, corpus: No such option: --nothing \(see '"):
+        run_jobs(Workspace.open(tmp_path, plan))
+
+
 @pytest.mark.timeout(120)
 def test_a_failure_that_all_others_need_ends_the_plan(tmp_path: Path) -> None:
     plan = Plan()

@@ -18,6 +18,7 @@ from rich.cells import cell_len
 from made_up_results import guesses, labels, write_model, write_result
 from trueneg.errors import ConfigError
 from trueneg.evaluation.results.comparison import compare
+from trueneg.evaluation.statistics.intervals import Interval
 from trueneg.reporting.page import inline_svg
 from trueneg.reporting.results import comparison_table, forest_plot, results_table, verdict
 from trueneg.reporting.tables import FORMATS, Column, Table, form_of, write_tables
@@ -41,6 +42,11 @@ def test_csv_has_full_numbers_and_a_column_for_each_part() -> None:
     assert first == ["rte", repr(1 / 3), "-1", "2"]
     assert second == ["mrpc", "", "", ""]
     assert third[0] == printable(NASTY)
+
+
+def test_csv_has_no_cell_for_what_is_not_finite() -> None:
+    column = Column("share", str, is_number=True, parts=("", "low"))
+    assert Table([column], [[(float("nan"), float("-inf"))]]).csv() == "share,share low\n,\n"
 
 
 def test_markdown_keeps_its_columns() -> None:
@@ -178,6 +184,9 @@ def test_what_does_not_survive_holm_is_no_claim(tmp_path: Path) -> None:
     base, other = write_model(tmp_path / "base", 0.70), write_model(tmp_path / "hc", 0.73)
     (row,) = compare(base, other, resamples=500).rows
     assert "hc is better than base by" in verdict(row)
+    point = Interval(0.1, 0.1, 0.1, 3)
+    same = dataclasses.replace(row, p_adjusted=0.25, difference=dataclasses.replace(row.difference, interval=point))
+    assert "hc looks better than base" in verdict(same) and "the same with every seed and example" in verdict(same)
     said = verdict(dataclasses.replace(row, p_adjusted=0.2))
     assert "hc looks better than base by" in said and "p (Holm) = 0.200" in said
     assert "not once all comparisons are allowed for (Holm)" in said
@@ -190,6 +199,7 @@ def test_comparisons_as_tables(tmp_path: Path) -> None:
     full, short = comparison_table(found), comparison_table(found, is_short=True)
     (row,) = csv.DictReader(io.StringIO(full.csv()))
     assert float(row["difference [95%]"]) == found.rows[0].difference.interval.estimate
+    assert float(row["fewer errors [95%]"]) == found.rows[0].error_reduction.estimate, "a share, as all in CSV"
     assert float(row["difference [95%] low"]) == found.rows[0].difference.interval.low
     assert float(row["hc"]) - float(row["base"]) == pytest.approx(float(row["difference [95%]"]))
     assert (row["seeds"], row["better : worse (worse)"], row["seeds needed"]) == ("3", "0", "2")

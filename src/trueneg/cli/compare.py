@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +50,7 @@ def compare(
 
     form = form_of(form, out)
     num_shown, file = _shown(examples)
-    examples_form = form_of("", file) if file else ""
+    examples_form = form_of("", file, "--examples") if file else ""
     if len(folders) < 2:
         raise ConfigError(f"nothing to compare '{folders[0]}' with: name another folder of results")
     output = Output(as_json, quiet)
@@ -88,7 +89,7 @@ def compare(
 
 def _shown(examples: str) -> tuple[int, Path | None]:
     """Parse ``--examples``: the number to show, or the file to write."""
-    if not examples.lstrip("-").isdigit():
+    if not re.fullmatch(r"-?[0-9]+", examples):
         return 0, Path(examples) if examples else None
     if int(examples) < 1:
         raise ConfigError(f"--examples {examples}: give how many, at least 1, or a file to write")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trueneg.cli.options import Device, WordNetPath
-from trueneg.cli.output import Json, Output, Quiet, Verify
+from trueneg.cli.output import Json, Output, Quiet, Verify, refuse_given
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 from trueneg.terminal.progress import Bar
@@ -136,6 +136,7 @@ app.command(FORMER, hidden=True)(benchmark)
 
 @app.command()
 def calibrate(
+    context: typer.Context,
     data: Data,
     detector: Annotated[str, typer.Option(help="Detector to calibrate: neighbours:VECTORS, contextual:ENCODER, …")],
     out: Annotated[Path, typer.Option(help="JSON file to write, which is itself a detector.")],
@@ -159,6 +160,8 @@ def calibrate(
     """
     if out.is_dir():
         raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'detector.json'}")
+    if best_f1:
+        refuse_given(context, {"precision"}, "--best-f1")
 
     from trueneg.detectors import make_scorer
     from trueneg.evaluation.detectors.calibration import calibrate as choose

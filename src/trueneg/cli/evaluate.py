@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -26,8 +28,14 @@ class EvaluateGroup(TyperGroup):
         return super().parse_args(ctx, self.completed(args))
 
     def completed(self, args: Sequence[str]) -> list[str]:
-        """Return the arguments, starting with the name of a verb."""
+        """Return the arguments, starting with the name of a verb.
+
+        Raises:
+            ConfigError: for a name that is almost a verb's, and no checkpoint.
+        """
         is_named = not args or args[0] in self.commands or args[0] in ("--help", "-h")
+        if not is_named and not Path(args[0]).exists() and get_close_matches(args[0], self.commands, cutoff=0.8):
+            raise ConfigError(unknown_name("verb of evaluate", args[0], self.commands))
         return list(args) if is_named else [kind_of(args), *args]
 
 

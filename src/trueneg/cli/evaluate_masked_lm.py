@@ -9,9 +9,10 @@ import typer
 
 from trueneg.cli.options import WordNetPath
 from trueneg.cli.output import Json, Output, Quiet, Settings, Verify
-from trueneg.errors import ConfigError
-from trueneg.evaluation.masked_lm.corrections import judgement
+from trueneg.errors import ConfigError, TaskError
+from trueneg.evaluation.masked_lm.corrections import judgement, load_false_negatives
 from trueneg.terminal.progress import Bar
+from trueneg.training.folder import FALSE_NEGATIVES
 
 if TYPE_CHECKING:
     from trueneg.evaluation.masked_lm.held_out import HeldOutResult
@@ -108,6 +109,7 @@ def masked_lm(
             say=bar.print,
             progress=bar.tell,
         )
+    before = {path: _text_of(path) for path in (Path(one) / FALSE_NEGATIVES for one in checkpoint)}
     if out is not None:
         table.save(out)
         files = [out]
@@ -115,6 +117,8 @@ def masked_lm(
         files = table.save_in_runs()
     for written in files:
         output.say(f"wrote {written}: trueneg report shows it")
+        if (replaced := before.get(written)) and replaced != _text_of(written):
+            output.say(f"it replaces the results on {replaced}: --out FILE keeps both")
     summary = table.summary()
     if plot is not None:
         from trueneg.reporting.corrections import plot_over_training
@@ -126,6 +130,15 @@ def masked_lm(
         output.table(summary, heading(summary["records"]), table_rows(summary["records"]))
     else:
         output.result(summary, "\n".join(_shown(table.records[0])))
+
+
+def _text_of(path: Path) -> str:
+    """Describe the rows that saved results are of; empty if there are none, or they are damaged."""
+    try:
+        saved = load_false_negatives(path) if path.is_file() else []
+    except TaskError:
+        return ""
+    return ", ".join(dict.fromkeys(f"{one.num_rows:,} rows of {one.text}" for one in saved))
 
 
 def _shown(result: HeldOutResult) -> list[str]:

@@ -10,6 +10,7 @@ import typer
 from trueneg.cli.options import Device, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
 from trueneg.cli.resources import make_resources
+from trueneg.cli.results import is_finetuned
 from trueneg.errors import ConfigError
 from trueneg.files.names import distinct_names
 from trueneg.terminal.progress import Bar
@@ -62,7 +63,13 @@ def substitution(
         raise ConfigError(f"--out {out} is a file: name a folder")
     from trueneg.evaluation.masked_lm.substitutes import evaluate_substitution, folders_of
 
-    folders, output = folders_of(checkpoint, out), Output(as_json, quiet)
+    try:
+        folders = folders_of(checkpoint, out)
+    except ConfigError as error:
+        if tuned := next(filter(is_finetuned, checkpoint), None):
+            raise ConfigError(f"'{tuned}' is a fine-tuned model, which writes no words: name a masked one") from error
+        raise
+    output = Output(as_json, quiet)
     with Bar("writing", unit="targets", quiet=quiet) as bar:
         found = evaluate_substitution(
             checkpoint,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from trueneg.cli.options import Checkpoint, WordNetPath
 from trueneg.cli.output import Json, Output, Quiet
+from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError
 from trueneg.terminal.printable import printable
 
@@ -55,7 +56,7 @@ def inspect(
         masks=mask or (),
         top=top,
         wordnet=wordnet,
-        device=device,
+        device=device and make_resources(wordnet, device).device,
     )
     summary = found.summary()
     if html is not None:

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from trueneg.errors import ConfigError, TruenegWarning
-from trueneg.reporting.tables import Column, Table
+from trueneg.reporting.tables import Column, Table, finite
 from trueneg.terminal.printable import printable, printable_json, printable_lines
 
 Json = Annotated[bool, typer.Option("--json", help="Print only one JSON object on standard output.")]
@@ -70,7 +70,8 @@ class Output:
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """Print a verb's result, as JSON or as text."""
         if self.as_json:
-            typer.echo(printable_json(json.dumps(data, default=_plain, ensure_ascii=False)))
+            text = json.dumps(finite(data), default=_plain, ensure_ascii=False, allow_nan=False)
+            typer.echo(printable_json(text))
         else:
             typer.echo(printable_lines(text))
 
@@ -152,7 +153,7 @@ def check_new(out: Path, overwrite: bool) -> None:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        return finite(dataclasses.asdict(value))
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, (set, frozenset)):

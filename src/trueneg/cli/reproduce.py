@@ -67,7 +67,11 @@ def reproduce(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the jobs and their commands, without running them.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Show the jobs and their commands, without running them; tiny writes its data, OUT/made-up-data.",
+        ),
     ] = False,
     form: Annotated[
         str, typer.Option("--format", help="For --dry-run: table, or a script for shell or slurm.")
@@ -93,6 +97,8 @@ def reproduce(
         raise ConfigError(unknown_name("format", form, [TABLE, *SCRIPTS]))
     if form != TABLE and not dry_run:
         raise ConfigError(f"--format {form} is of --dry-run: add it")
+    if form != TABLE:
+        refuse_given(context, {"as_json"}, f"--format {form}")
     if recipe == LIST:
         rows = [*listed(), (PLANTED, "trueneg", "what to do with a false negative, where all are known")]
         names = ("recipe", "source", "shows")

@@ -178,7 +178,7 @@ def finetune(
     seeds: Annotated[
         str, typer.Option(metavar="N or LIST", help="Runs per task: seeds 1 to N, or those listed.")
     ] = "5",
-    seed: Annotated[int | None, typer.Option(help="Run only this seed.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Run only this seed.")] = None,
     preset: Annotated[
         str,
         typer.Option(
@@ -251,6 +251,8 @@ def finetune(
     several = "where several seeds are run: choose one with --seed, or leave it out"
     refuse_idle(FinetuneConfig(), settings or [], ((("train.seed",), lambda config: False, several),))
     output = Output(as_json, quiet)
+    if seed is not None:
+        refuse_given(context, {"seeds"}, "--seed")
     numbers = [seed] if seed is not None else seeds_of(seeds)
     chosen = chosen_settings(context)
     selections: list[Selection] = []
@@ -329,6 +331,7 @@ def report(
         refuse_given(context, {"baseline"}, "--format glue-zip")
         report_glue_zip(folder, out or Path("glue.zip"), partial, output)
         return
+    refuse_given(context, {"partial"}, "a report that is no submission to GLUE's server (name one: --out glue.zip)")
     are_results = all(is_of_results(one) for one in folder)
     is_page = not are_results or out is not None
     form = form_of(form or ("" if are_results or out else "html"), out)

@@ -28,6 +28,8 @@ _PRELOADED = [
 ]
 _SHOWN_LOG = 1000
 _ASIDE = ".set-aside"
+_BOX = " │─╭╮╰╯"
+"""Characters of the box around usage errors."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,6 @@ def _failure(workspace: Workspace, name: str, code: int | None) -> str:
         return ""
     log = workspace.folder(name) / LOG
     said = log.read_text(encoding="utf-8", errors="replace")[-_SHOWN_LOG:].strip() if log.is_file() else ""
-    lines = [line for line in said.splitlines() if line.strip()]
+    lines = [line for row in said.splitlines() if (line := row.strip(_BOX))]
     why = lines[-1].removeprefix("error: ") if lines else f"exit code {code}"
     return f"{why} (see '{log}')"

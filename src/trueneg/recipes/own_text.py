@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trueneg.config.codec import full_name, override
+from trueneg.config.fields import option
 from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.config.options import ModelConfig, PretrainConfig
 from trueneg.corpus.remote import is_remote
@@ -21,6 +22,9 @@ from trueneg.models.loading import config_of, load_masked_lm, resolve_checkpoint
 from trueneg.models.sentence_modules import is_sentence_encoder
 from trueneg.recipes.plan import Argument, Input, digest
 from trueneg.runs.configuring import configure
+from trueneg.runs.configuring_finetuning import check_finetuning
+from trueneg.runs.finetuning_tasks import configure_tasks
+from trueneg.tasks import make_task
 from trueneg.tokenizer import load_tokenizer
 
 ARMS: Mapping[str, str] = {
@@ -36,7 +40,7 @@ IN_CONTEXT = ("in-context", "in-context-drop")
 
 @dataclass(frozen=True)
 class Asked:
-    """What identifies a folder's trial; seeds may be added later, and the time may change until steps are chosen."""
+    """What identifies a folder's trial once its steps are chosen; seeds may be added later."""
 
     text: str
     text_digest: str
@@ -45,9 +49,9 @@ class Asked:
     arms: str
     corpus: str
     """Arguments of ``corpus build``."""
-    probe: str
-    """Task and data of the probe, and of STS-B."""
     settings: str
+    probe: str = option("", resume="free")
+    """Task and data of the probe, and of STS-B: for the record, as their jobs have keys of their own."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,8 @@ class OwnText:
             digest(start) if isinstance(start, Input) else "",
             ",".join(self.arms),
             " ".join(self.corpus),
-            " ".join(str(one.path) if isinstance(one, Input) else str(one) for one in (*self.probe, self.glue or "")),
             " ".join([*self.settings, *self.wordnet]),
+            " ".join(str(one.path) if isinstance(one, Input) else str(one) for one in (*self.probe, self.glue or "")),
         )
 
 
@@ -165,9 +169,11 @@ def ask(
     of_runs = tuple(one.removeprefix("pretrain.") for one in settings if not one.startswith("finetune."))
     of_probe = [one.removeprefix("finetune.") for one in settings if one.startswith("finetune.")]
     steps, of_runs = _without_steps(of_runs)
-    override(FinetuneConfig(), of_probe)
+    _check_probe_settings(of_probe)
     config = configure(start_from=source, objective="mlm", settings=of_runs)
     glue, probe = _measured_on(data, task, columns, of_probe)
+    if task:
+        _check_probe(source, task, data, columns, of_probe)
     return OwnText(
         texts=sources,
         checkpoint=Input(Path(source), f"checkpoint {Path(source).name}") if Path(source).exists() else source,
@@ -213,9 +219,21 @@ def _without_steps(settings: Sequence[str]) -> tuple[int, tuple[str, ...]]:
             raise ConfigError(f"--set {setting}: not in a trial: {_OURS[name]}")
         if name == "train.steps":
             steps = override(PretrainConfig(), [setting]).train.steps
+            if steps < 1:
+                raise ConfigError(f"--set {setting}: must be at least 1; leave it out to have --minutes choose")
         else:
             kept.append(setting)
     return steps, tuple(kept)
+
+
+def _check_probe_settings(settings: Sequence[str]) -> None:
+    """Refuse settings of the probe that do not exist, or that the trial itself controls."""
+    config = FinetuneConfig()
+    override(config, settings)
+    for setting in settings:
+        name = full_name(config, setting.partition("=")[0].strip())
+        if name in _OURS:
+            raise ConfigError(f"--set finetune.{setting}: not in a trial: {_OURS[name]}")
 
 
 def _measured_on(
@@ -244,6 +262,17 @@ def _measured_on(
         raise ConfigError(f"--data {data}: is not there")
     sets = (word for setting in settings for word in ("--set", setting))
     return glue, ("--task", task, "--data", place, *columns, *sets)
+
+
+def _check_probe(source: str, task: str, data: str, columns: Sequence[str], settings: Sequence[str]) -> None:
+    """Check what ``finetune`` would refuse only after everything is trained: the task, its options and its data."""
+    names = [flag.removeprefix("--").replace("-", "_") for flag in columns[::2]]
+    named = [f"task.{name}={value}" for name, value in zip(names, columns[1::2], strict=True)]
+    for config in configure_tasks(source, task, settings=[f"task.data={data}", *named, *settings]):
+        check_finetuning(config)
+        probe = make_task(config.task)
+        for split in (probe.train_split, *probe.dev_splits):
+            probe.read(split)
 
 
 def _is_head_new(source: str, length: int) -> bool:

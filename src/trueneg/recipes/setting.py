@@ -74,6 +74,8 @@ SELECTIONS = HELD_OUT, CONTRAST_SET = ("held-out", "contrast-set")
 PREFIXES: Mapping[str, type[Any]] = {"pretrain.": PretrainConfig, "finetune.": FinetuneConfig}
 _OF_CLINE = "pretrain.objective.cline."
 """Prefix of options that runs with another objective refuse."""
+_STOPS = "train.max_minutes"
+"""Option that ends a run before its last step, with exit code 0."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Settings:
             if prefix and equals:
                 option = setting.removeprefix(prefix)
                 override(PREFIXES[prefix](), [option])
+                if _full_name(setting) == f"{prefix}{_STOPS}":
+                    raise ConfigError(f"--set {setting}: a run that stops early is no result: set {prefix}train.steps")
                 found = replace(found, options=(*found.options, (prefix[:-1], option)))
             elif key == "encoder" and equals:
                 found = replace(found, encoder=value)

@@ -16,7 +16,7 @@ from trueneg.recipes.own_text import OwnText
 from trueneg.recipes.plan import Output, Workspace
 from trueneg.recipes.trial_jobs import TrialJobs, TrialPlan, plan_trial
 from trueneg.recipes.trial_results import named, read_trial
-from trueneg.recipes.trial_steps import Chosen, choose, chosen_before
+from trueneg.recipes.trial_steps import CHOSEN, Chosen, choose, chosen_before
 from trueneg.reporting.trial import write_trial
 
 PAGE = "try.html"
@@ -48,7 +48,8 @@ def run_trial(own: OwnText, out: str | Path, say: Callable[[str], None] = lambda
     folder = Path(out)
     _check_folder(own, folder)
     with locked(folder, "try"):
-        claim_folder(folder, own.asked)
+        # Until then, every job has a key of its own, and a text that was too short may be mended.
+        claim_folder(folder, own.asked, is_fixed=(folder / CHOSEN).is_file())
         if own.is_head_new:
             say(f"{named(own.checkpoint)} has no masked-LM head: a new one is trained, in all arms alike")
         first = Workspace.open(folder, TrialJobs.begin(own).plan)

@@ -137,7 +137,7 @@ def chosen_before(own: OwnText, folder: Path) -> Chosen | None:
     chosen = read_chosen(folder)
     if chosen is None:
         return None
-    is_same = chosen.steps == own.steps if own.steps else chosen.minutes in (0.0, own.minutes)
+    is_same = chosen.steps == own.steps if own.steps else chosen.minutes == own.minutes
     if not is_same:
         of_time = f", chosen for --minutes {chosen.minutes:g}" if chosen.minutes else ""
         raise ConfigError(

@@ -167,7 +167,9 @@ def figures_of(row: Mark) -> str:
     """
     digits = 2 if max(abs(v) for v in (row.value, row.low or 0, row.high or 0)) >= 0.1 or not row.value else 4
     value, low, high = (
-        "" if number is None else f"{number:+.{digits}f}".replace("-", "−") for number in (row.value, row.low, row.high)
+        # Adding zero makes negative zero positive.
+        "" if number is None else f"{round(number, digits) + 0.0:+.{digits}f}".replace("-", "−")
+        for number in (row.value, row.low, row.high)
     )
     return f"{value} [{low}, {high}]" if low else f"{value}, no interval"
 

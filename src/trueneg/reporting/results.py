@@ -133,7 +133,7 @@ def comparison_table(comparison: Comparison, *, is_short: bool = False) -> Table
         "needed": (Column("seeds needed", is_number=True), lambda row: row.difference.seeds_needed),
         "p": (Column("p", p_value, is_number=True), lambda row: row.difference.p),
         "errors": (
-            Column(f"fewer errors, % [{comparison.confidence:.0%}]", _share, is_number=True, parts=("", "low", "high")),
+            Column(f"fewer errors [{comparison.confidence:.0%}]", _share, is_number=True, parts=("", "low", "high")),
             lambda row: row.error_reduction,
         ),
         "signs": (
@@ -171,7 +171,7 @@ def averages_table(comparison: Comparison) -> Table:
         Column("contender's", percent, is_number=True),
         Column(f"difference {level}", _interval, is_number=True, parts=("", "low", "high")),
         Column("p (Holm)" if len(comparison.contenders) > 1 else "p", p_value, is_number=True),
-        Column(f"fewer errors, % {level}", _share, is_number=True, parts=("", "low", "high")),
+        Column(f"fewer errors {level}", _share, is_number=True, parts=("", "low", "high")),
         Column(f"{comparison.baseline}, medians", percent, is_number=True),
         Column("contender's, medians", percent, is_number=True),
         Column("difference of medians", points, is_number=True),
@@ -284,6 +284,8 @@ def verdict(row: Compared, confidence: float = 0.95) -> str:
     amount = f"{is_better} than {row.baseline} by {percent(size)} points of {row.metric} ({figures})"
     if p < 1 - confidence:
         said = f"{row.contender} is {amount}"
+    elif found.interval.excludes_zero and found.interval.is_point:
+        said = f"{row.contender} looks {amount}, the same with every seed and example: too few to tell"
     elif found.interval.excludes_zero:
         said = f"{row.contender} looks {amount}, but not once all comparisons are allowed for (Holm)"
     else:

@@ -253,6 +253,8 @@ def read_sources(places: Sequence[str | Path]) -> Sources:
         if place.is_dir() and any(find_results(place)):
             found.results[name] = place
         _read_files(place, name, found)
+        if not place.exists():
+            raise TruenegError(f"no such file or folder: '{place}': name {KNOWN}")
         if before == found.num:
             raise TruenegError(f"'{place}' holds no run and no results: name {KNOWN}")
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, is_dataclass, replace
@@ -41,6 +42,20 @@ class Column:
     """Whether it is aligned to the right."""
     parts: tuple[str, ...] = ()
     """Names of the parts of its values (tuples or dataclasses), each of which is a column in CSV."""
+
+
+def finite(data: Any) -> Any:
+    """Replace numbers that JSON and CSV do not have (infinities, NaN) by None, at any depth.
+
+    Example:
+        >>> finite({"low": float("-inf"), "high": 0.5})
+        {'low': None, 'high': 0.5}
+    """
+    if isinstance(data, Mapping):
+        return {name: finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 ENDS = ("", "low", "high")
@@ -161,7 +176,7 @@ class Table:
             writer.writerow(
                 names
                 + [
-                    spreadsheet_cell(value) if isinstance(value, str) else value
+                    spreadsheet_cell(value) if isinstance(value, str) else finite(value)
                     for column, cell in zip(self.columns, row, strict=True)
                     for value in _values(column, cell)
                 ]
@@ -254,8 +269,13 @@ def check_form(form: str) -> None:
         raise ConfigError(unknown_name("format", form, FORMATS))
 
 
-def form_of(form: str, out: Path | None) -> str:
+def form_of(form: str, out: Path | None, option: str = "--out") -> str:
     """Choose the format: the given one, else that of the file's extension.
+
+    Args:
+        form: A name, or empty.
+        out: The file; None for standard output.
+        option: The option that names the file, for messages.
 
     Raises:
         ConfigError: for an unknown format, an extension that is unknown or of another format, or a folder.
@@ -269,11 +289,12 @@ def form_of(form: str, out: Path | None) -> str:
     if out is None:
         return form or "terminal"
     if out.is_dir():
-        raise ConfigError(f"--out {out} is a folder: name a file")
+        raise ConfigError(f"{option} {out} is a folder: name a file")
     said = EXTENSIONS.get(out.suffix.lower())
     if not form and said is None:
         known = ", ".join(f"{extension} ({of})" for extension, of in EXTENSIONS.items())
-        raise ConfigError(f"--out {out}: no format is called so. Known: {known}; or say --format")
+        or_say = "; or say --format" if option == "--out" else ""
+        raise ConfigError(f"{option} {out}: no format is called so. Known: {known}{or_say}")
     if form and said not in (None, form) and out.suffix.lower() != ".txt":
         raise ConfigError(f"--format {form}: '{out}' is named as a file of {said}: leave --format out, or rename it")
     return form or said or "terminal"
@@ -295,7 +316,7 @@ def write_tables(tables: Sequence[Table], out: Path, form: str, data: Mapping[st
         raise ConfigError(f"--out {out} is a folder: name a file")
     out.parent.mkdir(parents=True, exist_ok=True)
     if form == JSON:
-        write_json(out, data)
+        write_json(out, finite(data))
         return out
     text = "\n".join(table.render(form) for table in tables)
     if form == "html":

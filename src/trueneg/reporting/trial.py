@@ -123,6 +123,7 @@ def trial_parts(trial: Trial, name: str = "trial") -> dict[str, Any]:
         "examples": shown_table(_examples_table(trial), f"{name}-examples") if trial.examples else None,
         "columns": [arm for arm in (BEFORE, *trial.arms) if any(arm in shown.written for shown in trial.examples)],
         "forest": _forest(trial),
+        "p_value": p_value,
     }
 
 

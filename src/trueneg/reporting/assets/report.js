@@ -57,8 +57,8 @@
       }
       for (const [name, value] of Object.entries({ x1: across, x2: across, y1: top, y2: bottom })) cursor.setAttribute(name, value);
       const said = chart.lines.map((line) => {
-        const before = line.points.filter(([place]) => place <= x).at(-1);
-        const exact = line.kind === "steps" ? before : line.points.find(([place]) => place === x);
+        // Steps are drawn with the value of their end: where="pre" of matplotlib.
+        const exact = line.points.find(([place]) => line.kind === "steps" ? place >= x : place === x);
         return exact && `${line.name}${line.kind === "dots" ? " (held out)" : ""} ${number(exact[1], 4)}`;
       }).filter(Boolean);
       output.textContent = `${chart.across} ${number(x)}: ${said.join(" · ")}`;
@@ -113,6 +113,7 @@
   const data = JSON.parse(source.textContent);
   source.remove();
   const ROWS = 40, { words, parts, groups } = data, num = data.gold.length;
+  const lowerWords = words.map((word) => word.toLowerCase());
   const body = $("#corrections-table tbody"), form = $("#corrections-filters");
   const text = (column) => (row) => words[data[column][row]];
   const columns = {
@@ -166,7 +167,7 @@
         && isIn("part", data.part[row]) && least("probability", data.probability[row])
         && least("credit", data.credit[row]) && (!wanted || lowered[row].includes(wanted)))) return false;
       if (!asked.once) return true;
-      const pair = [data.gold[row], data.predicted[row]].sort((a, b) => a - b).join();
+      const pair = [lowerWords[data.gold[row]], lowerWords[data.predicted[row]]].sort().join("\n");
       const sentence = data.before[row] + data.after[row];
       if (pairs.has(pair) || sentences.has(sentence)) return false;
       pairs.add(pair);
