@@ -252,6 +252,9 @@ def _attention_arguments(model: PreTrainedModel, rows: Layout, uses_kernel: bool
         # Already in attention's own form: given a token mask, transformers checks whether it masks anything, which
         # synchronises. Broadcast over queries: expanded, it would be materialised as a pairwise mask.
         may_attend = (rows.segments > 0)[:, None, None, :]
+    if not has_windows:
+        _refuse_windows(model)
+        return {"attention_mask": _as_attention_mask(model, may_attend)}
     # Distances within a piece are those within the row, so one window mask serves the whole row.
     column = torch.arange(rows.segments.shape[1], device=rows.segments.device)
     return {"attention_mask": pair_mask(model, may_attend, column.unsqueeze(0))}
@@ -268,11 +271,7 @@ def pair_mask(model: PreTrainedModel, may_attend: Tensor, positions: Tensor) -> 
     Raises:
         ModelError: for another architecture whose layers attend within windows.
     """
-    if _has_other_windows(model):
-        raise ModelError(
-            f"'{model.config.model_type}' attends within windows, which a pairwise mask would undo: leave --pack or "
-            "reading=together out"
-        )
+    _refuse_windows(model)
     if model.config.model_type != _WINDOWED:
         return _as_attention_mask(model, may_attend)
     distance = (positions.unsqueeze(2) - positions.unsqueeze(1)).abs().unsqueeze(1)
@@ -285,6 +284,14 @@ def _has_other_windows(model: PreTrainedModel) -> bool:
     """Whether some layers attend within a window and would take a pairwise mask instead of it, unlike ModernBERT's."""
     kinds = getattr(model.config, "layer_types", None) or ()
     return model.config.model_type != _WINDOWED and "sliding_attention" in kinds
+
+
+def _refuse_windows(model: PreTrainedModel) -> None:
+    if _has_other_windows(model):
+        raise ModelError(
+            f"'{model.config.model_type}' attends within windows, which a pairwise mask would undo: leave --pack or "
+            "reading=together out"
+        )
 
 
 def _is_same_segment(segments: Tensor) -> Tensor:
