@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trueneg.lexicon.surface import begins_without_space, is_sentencepiece
+from trueneg.lexicon.surface import begins_without_space, word_marks
 from trueneg.lexicon.tagging import Tagger, tag_text
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ class CorpusTokenizer:
         # To the library, words end at spaces in SentencePiece models; without a pre-tokenizer, the text is one word.
         self._starts_word = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
         added = tokenizer.get_added_tokens_decoder()
-        starts = begins_without_space if is_sentencepiece(tokenizer) else lambda token: False
+        starts = (
+            begins_without_space if word_marks(json.loads(tokenizer.to_str())).is_sentencepiece else lambda token: False
+        )
         self._starts_word[
             [i for token, i in vocabulary.items() if i not in added and (token[:1] == _METASPACE or starts(token))]
         ] = True

@@ -113,28 +113,28 @@ def replace_folder(path: Path, fill: Callable[[Path], object]) -> None:
             path.rename(old)
         new.rename(path)
     except BaseException:
-        _remove(new)
+        remove_folder(new, ignore_errors=True)
         restore_folder(path)
         raise
-    _remove(old)
+    remove_folder(old, ignore_errors=True)
 
 
 def restore_folder(path: Path) -> None:
     """Clean up after a kill within ``replace_folder``: move the old folder back, remove a half-written new one."""
     path = path.resolve()
     new, old = path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
-    _remove(new)
+    remove_folder(new, ignore_errors=True)
     if not old.exists():
         return
     if path.exists():
-        _remove(old)
+        remove_folder(old, ignore_errors=True)
     else:
         old.rename(path)
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder as far as possible; of a symbolic link, which earlier versions left behind, the link."""
+def remove_folder(folder: Path, *, ignore_errors: bool = False) -> None:
+    """Remove a folder; if it is a symbolic link, only the link."""
     if folder.is_symlink():
         folder.unlink()
     else:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=ignore_errors)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from trueneg.lexicon.stopwords import STOP_WORDS
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
 Prefix = Literal["start", "bare", "inside"]
@@ -129,16 +128,30 @@ def is_candidate(word: str) -> bool:
     return len(word) >= MIN_LETTERS and word.isalpha() and word.lower() not in STOP_WORDS
 
 
-def is_sentencepiece(tokenizer: Tokenizer) -> bool:
-    """Whether a tokenizer of the ``tokenizers`` library marks the beginnings of words with ``▁``."""
-    marks = _marks(json.loads(tokenizer.to_str()))
-    return '"ByteLevel"' not in marks and ("▁" in marks or '"Metaspace"' in marks)
+@dataclass(frozen=True)
+class WordMarks:
+    """How a tokenizer marks words in its tokens."""
 
-
-def end_of_word_suffix(tokenizer: Tokenizer) -> str:
+    is_byte_level: bool
+    is_sentencepiece: bool
+    """Beginnings of words have ``▁``."""
+    suffix: str
     """What marks a word's last token, such as ``</w>``; empty if nothing does."""
-    rules = json.loads(tokenizer.to_str())
-    return "" if '"ByteLevel"' in _marks(rules) else rules["model"].get("end_of_word_suffix") or ""
+
+
+def word_marks(rules: Mapping[str, Any]) -> WordMarks:
+    """Find how a tokenizer marks words.
+
+    Args:
+        rules: The tokenizer of the ``tokenizers`` library, parsed from its JSON.
+    """
+    marks = json.dumps([rules[part] for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
+    if '"ByteLevel"' in marks:
+        return WordMarks(True, False, "")
+    is_sentencepiece = "▁" in marks or '"Metaspace"' in marks
+    return WordMarks(
+        False, is_sentencepiece, "" if is_sentencepiece else rules["model"].get("end_of_word_suffix") or ""
+    )
 
 
 def begins_without_space(text: str) -> bool:
@@ -157,19 +170,14 @@ def begins_without_space(text: str) -> bool:
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
-def _marks(rules: Mapping[str, Any]) -> str:
-    """The parts of a tokenizer's rules that show how it marks words."""
-    return json.dumps([rules[part] for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
-
-
 def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Prefix]]:
     """A function from this tokenizer's tokens to text and prefix, derived from the tokenizer's own rules."""
     from tokenizers import decoders
 
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    model = rules["model"]
+    model, marks = rules["model"], word_marks(rules)
 
-    if '"ByteLevel"' in _marks(rules):
+    if marks.is_byte_level:
         byte_level = decoders.ByteLevel()
 
         def read_bytes(token: str) -> tuple[str, Prefix]:
@@ -178,10 +186,10 @@ def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Pr
 
         return read_bytes
 
-    if is_sentencepiece(tokenizer.backend_tokenizer):
+    if marks.is_sentencepiece:
         return lambda token: (token.removeprefix("▁"), "start" if token.startswith("▁") else "inside")
 
-    if suffix := model.get("end_of_word_suffix"):
+    if suffix := marks.suffix:
         return lambda token: (token.removesuffix(suffix), "bare" if token.endswith(suffix) else "inside")
 
     if inside := model.get("continuing_subword_prefix"):

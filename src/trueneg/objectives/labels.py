@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 
 import torch
@@ -15,7 +16,7 @@ from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors.base import Detector
 from trueneg.detectors.specification import leaves, parse, takes_forms
 from trueneg.errors import ConfigError, ModelError, unknown_name
-from trueneg.lexicon.surface import Surface, begins_without_space, end_of_word_suffix, is_sentencepiece, surfaces
+from trueneg.lexicon.surface import Surface, begins_without_space, surfaces, word_marks
 from trueneg.lexicon.table import FORMS
 from trueneg.objectives.correction import HardCorrection
 
@@ -43,14 +44,14 @@ class BatchDetector(nn.Module):
         entries = surfaces(tokenizer)
         tokens = tokenizer.convert_ids_to_tokens(list(range(len(entries))))
         special = set(tokenizer.all_special_ids)
-        backend = tokenizer.backend_tokenizer
-        is_split, suffix = is_sentencepiece(backend), end_of_word_suffix(backend)
+        marks = word_marks(json.loads(tokenizer.backend_tokenizer.to_str()))
+        suffix = marks.suffix
         begins = [
             _SPECIAL
             if i in special
             else _BARE
             if suffix
-            else _BEGINS["start" if _starts(entry, token, is_split) else entry.prefix]
+            else _BEGINS["start" if _starts(entry, token, marks.is_sentencepiece) else entry.prefix]
             for i, (entry, token) in enumerate(zip(entries, tokens, strict=True))
         ]
         # Where a suffix marks the ends of words, characters tell nothing. The last entry is for all ids beyond the

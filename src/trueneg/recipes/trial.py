@@ -48,7 +48,7 @@ def run_trial(own: OwnText, out: str | Path, say: Callable[[str], None] = lambda
     folder = Path(out)
     _check_folder(own, folder)
     with locked(folder, "try"):
-        # Until then, every job has a key of its own, and a text that was too short may be mended.
+        # Until then, every job has a key of its own, and a text that was too short may be replaced.
         claim_folder(folder, own.asked, is_fixed=(folder / CHOSEN).is_file())
         if own.is_head_new:
             say(f"{named(own.checkpoint)} has no masked-LM head: a new one is trained, in all arms alike")

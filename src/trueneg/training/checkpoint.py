@@ -27,7 +27,7 @@ from trueneg.detectors.base import Detector
 from trueneg.errors import CheckpointError, ConfigError, TruenegWarning
 from trueneg.files.digests import checksum
 from trueneg.files.records import parse_record, read_record
-from trueneg.files.whole import follow_umask, replace_folder
+from trueneg.files.whole import follow_umask, remove_folder, replace_folder
 from trueneg.models.reading import add_tensors
 from trueneg.objectives.hard_tokens import HardTokens
 from trueneg.objectives.smoothing import Smoothing
@@ -98,7 +98,7 @@ def save_checkpoint(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for stale in folder.glob(".unfinished-*"):
-            _remove(stale)
+            remove_folder(stale)
         unfinished.mkdir()
         save_weights(module, unfinished / MODEL)
         averaged = {} if average is None else average.tensors()
@@ -110,7 +110,7 @@ def save_checkpoint(
         for path in unfinished.iterdir():
             _flush(path)
         if final.exists():
-            _remove(final)
+            remove_folder(final)
         unfinished.rename(final)
         _flush(folder)
     except (OSError, SafetensorError) as error:
@@ -123,7 +123,7 @@ def save_checkpoint(
     # Newer ones are damaged: the run fell back to an older one, and they must not displace whole ones.
     num_ahead = found.index(final)
     for dropped in found[:num_ahead] + found[num_ahead + keep :]:
-        _remove(dropped)
+        remove_folder(dropped)
     return final
 
 
@@ -138,14 +138,6 @@ def save_weights(module: nn.Module, path: Path) -> None:
         place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else (name,)
         unique.setdefault(place, (name, tensor.contiguous()))
     save_file(dict(unique.values()), str(path))
-
-
-def _remove(checkpoint: Path) -> None:
-    """Remove a checkpoint; if it is a symbolic link, only the link."""
-    if checkpoint.is_symlink():
-        checkpoint.unlink()
-    else:
-        shutil.rmtree(checkpoint)
 
 
 def write_error(error: Exception) -> str:
