@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -102,9 +101,7 @@ class CorpusTokenizer:
         # To the library, words end at spaces in SentencePiece models; without a pre-tokenizer, the text is one word.
         self._starts_word = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
         added = tokenizer.get_added_tokens_decoder()
-        starts = (
-            begins_without_space if word_marks(json.loads(tokenizer.to_str())).is_sentencepiece else lambda token: False
-        )
+        starts = begins_without_space if word_marks(tokenizer).is_sentencepiece else lambda token: False
         self._starts_word[
             [i for token, i in vocabulary.items() if i not in added and (token[:1] == _METASPACE or starts(token))]
         ] = True

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trueneg.lexicon.stopwords import STOP_WORDS
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
 Prefix = Literal["start", "bare", "inside"]
@@ -139,12 +140,12 @@ class WordMarks:
     """What marks a word's last token, such as ``</w>``; empty if nothing does."""
 
 
-def word_marks(rules: Mapping[str, Any]) -> WordMarks:
-    """Find how a tokenizer marks words.
+def word_marks(tokenizer: Tokenizer) -> WordMarks:
+    """Find how a tokenizer of the ``tokenizers`` library marks words."""
+    return _word_marks(json.loads(tokenizer.to_str()))
 
-    Args:
-        rules: The tokenizer of the ``tokenizers`` library, parsed from its JSON.
-    """
+
+def _word_marks(rules: Mapping[str, Any]) -> WordMarks:
     marks = json.dumps([rules[part] for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
     if '"ByteLevel"' in marks:
         return WordMarks(True, False, "")
@@ -175,7 +176,7 @@ def _reader(tokenizer: PreTrainedTokenizerFast) -> Callable[[str], tuple[str, Pr
     from tokenizers import decoders
 
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    model, marks = rules["model"], word_marks(rules)
+    model, marks = rules["model"], _word_marks(rules)
 
     if marks.is_byte_level:
         byte_level = decoders.ByteLevel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 import torch
@@ -44,7 +43,7 @@ class BatchDetector(nn.Module):
         entries = surfaces(tokenizer)
         tokens = tokenizer.convert_ids_to_tokens(list(range(len(entries))))
         special = set(tokenizer.all_special_ids)
-        marks = word_marks(json.loads(tokenizer.backend_tokenizer.to_str()))
+        marks = word_marks(tokenizer.backend_tokenizer)
         suffix = marks.suffix
         begins = [
             _SPECIAL
