@@ -6,7 +6,7 @@ import gc
 import itertools
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 from trueneg.config.codec import decode, encode, save_config
 from trueneg.config.costs import num_readings
 from trueneg.config.options import PretrainConfig
-from trueneg.config.stages import Stage, check_stages, describe_stages, naming, stage_at, stages_of, steps_kept
+from trueneg.config.stages import check_stages, describe_stages, naming, stage_at, stages_of, steps_kept
 from trueneg.corpus.mixture import check_epochs, open_corpora
 from trueneg.corpus.rows import NumberedRows
 from trueneg.corruption.keyed import mixed_seed
@@ -35,15 +35,17 @@ from trueneg.models.documents import without_faulty_attention
 from trueneg.models.flops import training_flops
 from trueneg.models.fused import fuse
 from trueneg.models.loading import checkpoint_gradients, count_parameters
-from trueneg.models.origin import keep_origin, read_origin
+from trueneg.models.origin import keep_origin
 from trueneg.objectives import objective_kind
 from trueneg.objectives.base import Objective
 from trueneg.objectives.hard_tokens import HardTokens
 from trueneg.objectives.smoothing import Smoothing
 from trueneg.runs.automatic import resolve_attention, resolve_from_checkpoint, resolve_norms, resolve_packing
 from trueneg.runs.configuring import check_has_corpus
-from trueneg.runs.exporting import RECIPE, save_run_model
+from trueneg.runs.exporting import save_run_model
 from trueneg.runs.keeping import refuse_other_steps_kept, warn_of_steps_not_kept
+from trueneg.runs.notes import introduction, warmup_note, warn_of_sentence_encoder
+from trueneg.runs.session import Session
 from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
 from trueneg.runs.stages import begun_stages, check_ahead, check_places, stage_table
 from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, rows_of
@@ -67,7 +69,7 @@ from trueneg.training.folder import (
     SIMILARITY,
     kept_folder,
 )
-from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker, read_metrics
+from trueneg.training.log import Tracker, make_tracker, read_metrics
 from trueneg.training.loop import Ending, Loop
 from trueneg.training.precision import agree_on_precision, resolve_run_precision
 from trueneg.training.speed import Workload, peak_of
@@ -75,10 +77,6 @@ from trueneg.training.step import Run
 
 _OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, KEPT, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard", PROVENANCE}
 """Names in a run's folder, besides those that start with a dot: locks, and files being written."""
-
-
-MUCH_WARMUP = 0.25
-"""Share of a run's steps above which a note about its warm-up is shown."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ def pretrain(
         if found:
             config = resolve_from_checkpoint(config, found[1].config)
             refuse_other_steps_kept(config, found[1], folder)
-        session = _Session(config, folder, processes, device, opened, quiet, verify, precision_note)
+        session = Session(config, folder, processes, device, opened, quiet, verify, precision_note)
         first, num_stages = stage_at(stages_of(config), found[1].step if found else 0), len(stages_of(config))
         for number in range(first, num_stages):
             with naming(stages_of(session.config)[number]):
@@ -235,65 +233,7 @@ def rehearse(config: PretrainConfig, *, verify: bool = True) -> list[dict[str, A
     return list(describe_stages(config))
 
 
-@dataclass
-class _Session:
-    """State shared by the stages that a command trains."""
-
-    config: PretrainConfig
-    """The run's. Its ``auto`` options are resolved by the first stage."""
-    folder: Path
-    processes: Processes
-    device: torch.device
-    opened: ExitStack
-    """Closes files and trackers at the end."""
-    quiet: bool
-    verify: bool
-    precision_note: str
-    display: Display | None = None
-    """None before the first stage is ready."""
-    metrics: MetricsFile | None = None
-    tracker: Tracker | None = None
-    begun: float | None = None
-    num_parameters: int = 0
-
-    def settle(self, own: PretrainConfig, number: int) -> Stage:
-        """Record the ``auto`` options that a stage resolved, for later stages and for a resumed run.
-
-        Args:
-            own: The stage's configuration.
-            number: Its index.
-
-        Returns:
-            The stage, whose place in its corpus may depend on them.
-        """
-        config = self.config
-        # What a stage itself sets is not the run's.
-        named = {one.partition("=")[0] for stage in config.stages[number : number + 1] for one in stage.settings}
-        if config.corpus.pack == "auto" and "corpus.pack" not in named:
-            config = replace(config, corpus=replace(config.corpus, pack=own.corpus.pack))
-        if config.model.attention in ("auto", "documents"):
-            config = replace(config, model=replace(config.model, attention=own.model.attention))
-        if config.model.norms == "auto":
-            config = replace(config, model=replace(config.model, norms=own.model.norms))
-        if config.train.compile == "auto" and "train.compile" not in named:
-            config = replace(config, train=replace(config.train, compile=own.train.compile))
-        self.config = config
-        return stages_of(config)[number]
-
-    def open(self, step: int) -> Display:
-        """Show progress, and open the files that the main process writes, from a step on."""
-        is_main = self.processes.is_main
-        if is_main:
-            self.metrics = self.opened.enter_context(closing(MetricsFile(self.folder / METRICS, step)))
-            if self.tracker is not None:
-                self.opened.callback(self.tracker.close)
-        self.display = self.opened.enter_context(
-            Display(self.config.train.steps, max(step, 0), self.quiet or not is_main)
-        )
-        return self.display
-
-
-def _train_stage(session: _Session, number: int, found: tuple[Path, State] | None) -> Ending:
+def _train_stage(session: Session, number: int, found: tuple[Path, State] | None) -> Ending:
     """Train a stage, from its first step or from a checkpoint within it.
 
     Args:
@@ -368,7 +308,7 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
         if not found:
             note_provenance(folder / PROVENANCE)
             keep_origin(folder / ORIGIN, own.model.start_from, model, tokenizer)
-            _warn_of_sentence_encoder(own, folder)
+            warn_of_sentence_encoder(own, folder)
     display = session.display or session.open(run.step if found else -1)  # step 0 may be evaluated again
     if is_first and found and processes.is_main:
         # If the run was killed between a checkpoint and its export, hf/ holds an older model or none.
@@ -378,11 +318,11 @@ def _train_stage(session: _Session, number: int, found: tuple[Path, State] | Non
     if is_first and session.config.stages:
         for line in stage_table(list(describe_stages(session.config))).terminal().splitlines():
             display.say(line)
-    display.say(_introduction(stage, own, run, rows, is_begun))
+    display.say(introduction(stage, own, run, rows, is_begun))
     if is_first:
         display.say(f"speed: mfu is the model's share of {workload.peak}")
     notes = (session.precision_note, packing, attention) if is_first else ()
-    for note in filter(None, (*notes, _warmup_note(stage), *table_of(rows, num_rows))):
+    for note in filter(None, (*notes, warmup_note(stage), *table_of(rows, num_rows))):
         display.say(note)
     warn_of_repetition(rows, own, num_rows)
     evaluate = partial(_evaluate, run, held_out, own.corpus.eval_rows, read) if held_out else None
@@ -438,18 +378,6 @@ def _check_folder(folder: Path) -> None:
             raise ConfigError(f"'{folder}' holds something that is no run ('{foreign[0]}'): give another --out")
 
 
-def _warn_of_sentence_encoder(config: PretrainConfig, folder: Path) -> None:
-    if read_origin(folder / ORIGIN, config.model.start_from).is_sentence_encoder:
-        warnings.warn(
-            f"'{config.model.start_from}' is a sentence encoder: continued with the objective {config.objective.name} "
-            f"its vectors lose what they know of sentences (STS-B 86.7 before, 66.5 after the demo's 240 steps). A "
-            f"recipe that keeps them: {RECIPE}; what is left:  "
-            f"trueneg evaluate encoder {folder} --task sts --data GLUE",
-            TruenegWarning,
-            stacklevel=3,
-        )
-
-
 def _evaluate(run: Run, held_out: Sequence[HeldOut], num_rows: int, read: ReadRows) -> Mapping[str, float]:
     """Metrics on held-out rows: of the trained weights, and of their moving average if there is one."""
     found = held_out_by_source(run, held_out, num_rows, read)
@@ -475,32 +403,7 @@ def _export(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast
         )
 
 
-def _introduction(stage: Stage, config: PretrainConfig, run: Run, rows: NumberedRows, is_resumed: bool) -> str:
-    train, steps = config.train, len(stage.steps)
-    tokens = train.batch_size * config.corpus.length
-    doing = f"continuing at step {run.step}" if is_resumed else "training"
-    return (
-        f"{f'stage {stage.name!r}, ' if stage.name else ''}{doing}: {config.objective.name}, "
-        f"{count_parameters(run.module.model):,} parameters, {len(rows):,} rows ({rows.mean_fill:.0%} full), "
-        f"{steps:,} steps of {tokens:,} tokens ({stage.num_rows / len(rows):.1f} epochs), "
-        f"{run.device.type} x {run.processes.world_size}, {train.precision}{', compiled' if run.is_compiled else ''}"
-    )
-
-
 def _workload(config: PretrainConfig, encoders: Sequence[Encoder], device: torch.device) -> Workload:
     """FLOPs per position, and the peak of this device."""
     flops = training_flops(encoders, config.corpus.length, config.objective.masking.rate, num_readings(config))
     return Workload(flops, peak_of(device, config.train.precision))
-
-
-def _warmup_note(stage: Stage) -> str:
-    """Note on a warm-up that takes a large share of the steps: presets' are made for their own lengths."""
-    warmup, steps = stage.config.optimizer.warmup_steps, len(stage.steps)
-    if warmup <= MUCH_WARMUP * steps:
-        return ""
-    flag = f"--set stages.{stage.name}.warmup_steps=" if stage.name else "--warmup "
-    end = "and never reaches its peak" if warmup >= steps else f"which is {warmup / steps:.0%} of the run"
-    return (
-        f"note: the learning rate warms up over {warmup:,} of {steps:,} steps, {end}: a tenth would be "
-        f"{flag}{max(1, steps // 10)} (optimizer.warmup_steps)"
-    )
