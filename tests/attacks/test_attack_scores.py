@@ -34,6 +34,12 @@ def test_who_was_wrong_before_is_not_attacked_and_stays_wrong() -> None:
     assert 0 <= drop.drop.low <= drop.drop.estimate <= drop.drop.high <= 1
 
 
+def test_an_attacked_premise_stays_in_its_group() -> None:
+    before, after = ([answered(1, 1) | {"group": group}] for group in ("premise", "another premise"))
+    (answer,) = text_predictions([AdversarialExample(TEXT, TEXT, "failed", 7)], before, after)
+    assert answer["group"] == "premise"
+
+
 def test_adversaries_that_are_noted_as_invalid_are_counted() -> None:
     adversaries = [
         AdversarialExample(TEXT, TEXT, "changed", notes={"is_valid": valid}) for valid in (True, False, False)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from trueneg.errors import ConfigError
+from trueneg.errors import ConfigError, TaskError
 from trueneg.tasks.base import Split
-from trueneg.tasks.split import split_off, stratified_order, stratified_subset, train_fraction
+from trueneg.tasks.split import hold_out, split_off, stratified_order, stratified_subset, train_fraction
 from trueneg.tasks.text import TextExample, TextTask
 
 LABELS = st.lists(st.sampled_from("aaaabbc"), min_size=2, max_size=60)
@@ -127,3 +127,26 @@ def test_impossible_fractions_are_refused(fraction: float) -> None:
         train_fraction(TASK, EXAMPLES, fraction, seed=0)
     with pytest.raises(ConfigError, match="validation"):
         split_off(["a", "b"], fraction, seed=0)
+
+
+def test_examples_with_one_premise_are_held_out_together() -> None:
+    task = Made("made", metrics=["accuracy"], labels=["a", "b", "c"], shared_text="text")
+    examples = [TextExample(str(n), f"premise {n // 3}", "x", label=n % 3) for n in range(300)]
+    kept, held_out = hold_out(task, examples, 0.2, seed=1)
+    assert (len(kept), len(held_out)) == (240, 60)
+    assert not {one.text for one in kept} & {one.text for one in held_out}
+    assert held_out == hold_out(task, examples, 0.2, seed=1)[1] != hold_out(task, examples, 0.2, seed=2)[1]
+    own = [TextExample(str(n), f"text {n}", "x", n % 3, f"group {n % 50}") for n in range(300)]
+    kept, held_out = hold_out(TASK, own, 0.2, seed=1)
+    assert len(held_out) == 60 and not {one.group for one in kept} & {one.group for one in held_out}
+
+
+def test_without_groups_a_tenth_of_each_label_is_held_out() -> None:
+    kept, held_out = hold_out(TASK, EXAMPLES, 0.1, seed=0)
+    assert sorted([*kept, *held_out], key=lambda one: int(one.key)) == EXAMPLES
+    assert Counter(one.label for one in held_out) == {0: 90, 1: 10}, "the only example of a label is trained on"
+
+
+def test_one_group_alone_cannot_be_held_out() -> None:
+    with pytest.raises(TaskError, match="'made': all examples are of one group"):
+        hold_out(TASK, [TextExample(str(n), "x", label=n % 2, group="g") for n in range(9)], 0.1, seed=0)

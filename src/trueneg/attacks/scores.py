@@ -51,11 +51,13 @@ def text_predictions(
 ) -> list[Prediction]:
     """Make one record per example, as ``TEXT_METRICS`` read them.
 
-    ``predicted`` is the prediction under attack, ``predicted_before`` the one on the original.
+    ``predicted`` is the prediction under attack, ``predicted_before`` the one on the original, whose group it keeps:
+    an attack on a shared premise would separate its examples.
     """
     return [
         {
-            **{name: value for name, value in now.items() if name != "probabilities"},
+            **{name: value for name, value in now.items() if name not in ("probabilities", "group")},
+            **{name: value for name, value in then.items() if name == "group"},
             "predicted_before": then["predicted"],
             "outcome": example.outcome,
             "num_queries": example.num_queries,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -144,6 +145,7 @@ def _source_files(source: str) -> tuple[list[TextFile], list[TextFile]] | None:
     if path.is_dir():
         return _known_first(source, _files_at(path))
     if glob.has_magic(source):
+        _refuse_unreadable(source)
         matches = map(Path, glob.glob(source, recursive=True))  # noqa: PTH207
         files = {file for match in matches for file in _files_at(match)}  # "**" matches folders and what they hold
         return _known_first(source, sorted(files, key=str))
@@ -171,6 +173,19 @@ def _refuse(folder: Path, error: OSError) -> None:
     if isinstance(error, FileNotFoundError):
         remedy = "fetch what this link leads to, as with 'git annex get' or 'dvc pull', or remove it"
     raise CorpusError(f"'{path}' cannot be read ({error.strerror}): {remedy}") from error
+
+
+def _refuse_unreadable(pattern: str) -> None:
+    """Refuse a folder that a glob would look into and cannot, which the library passes over."""
+    parts = Path(pattern).parts
+    for number, part in enumerate(parts):
+        if not glob.has_magic(part) and "**" not in parts[number - 1 : number]:
+            continue
+        for folder in glob.glob(f"{Path(*parts[:number])}{os.sep}", recursive=True):  # noqa: PTH207
+            try:
+                os.scandir(folder).close()
+            except OSError as error:
+                _refuse(Path(folder), error)
 
 
 def text_bytes(sources: Iterable[str]) -> int | None:

@@ -34,7 +34,7 @@ from trueneg.runs.card import finetuning_card
 from trueneg.runs.configuring_finetuning import check_finetuning, refused_precisions
 from trueneg.tasks import make_task
 from trueneg.tasks.base import Encoded, Task, digest_of
-from trueneg.tasks.split import train_fraction
+from trueneg.tasks.split import hold_out, train_fraction
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
 from trueneg.training.batches import LabelledBatches
@@ -348,11 +348,7 @@ def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenize
     examples = chosen_examples(task, config, split.examples)
     valid: list[Any] = []
     if config.select == "best" or config.hold_out:
-        num_valid = max(1, round(config.valid_fraction * len(examples)))
-        # Select the examples to keep: a subset has an example of every label, which training needs.
-        kept = {example.key for example in task.subset(examples, len(examples) - num_valid, mixed_seed(seed, 1))}
-        valid = [example for example in examples if example.key not in kept]
-        examples = [example for example in examples if example.key in kept]
+        examples, valid = hold_out(task, examples, config.valid_fraction, mixed_seed(seed, 1))
     num_examples = len(examples)
     if options.swap_pairs:
         examples = task.swapped(examples)

@@ -152,6 +152,10 @@ class Task(ABC, Generic[E]):
         """
         raise ConfigError(f"task.swap_pairs: '{self.name}' has no pairs of texts: leave it out")
 
+    def groups(self, examples: Sequence[E]) -> list[str | None]:
+        """Return the group of each example, of those that share a text or belong together; None for none."""
+        return [None] * len(examples)
+
     @abstractmethod
     def subset(self, examples: Sequence[E], num: int, seed: int) -> list[E]:
         """Choose ``num`` examples, the same for the same seed, preserving the labels' shares if there are labels."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,3 +141,31 @@ def train_fraction(task: Task[E], examples: Sequence[E], fraction: float, seed: 
     if fraction == 1:
         return list(examples)
     return task.subset(examples, max(1, len(task.labels), round(fraction * len(examples))), seed)
+
+
+def hold_out(task: Task[Any], examples: Sequence[Any], fraction: float, seed: int) -> tuple[list[Any], list[Any]]:
+    """Hold out a share of the training examples; those of one group (``Task.groups``) stay together.
+
+    What is held out would otherwise share premises or passages with what is trained on. A group counts as of its first
+    example's label, and the share is one of the groups.
+
+    Returns:
+        The examples to train on, and those held out; each at least one group.
+
+    Raises:
+        TaskError: if there is only one group, or one example.
+    """
+    groups = [(number, "") if group is None else (-1, group) for number, group in enumerate(task.groups(examples))]
+    firsts: dict[tuple[int, str], Any] = {}
+    for group, example in zip(groups, examples, strict=True):
+        firsts.setdefault(group, example)
+    if len(firsts) < 2:
+        raise TaskError(f"'{task.name}': all examples are of one group: give more, or hold none out")
+    # Select what to keep: a subset has an example of every label, which training needs.
+    num_kept = max(1, len(firsts) - max(1, round(fraction * len(firsts))))
+    chosen = {example.key for example in task.subset(list(firsts.values()), num_kept, seed)}
+    kept = {group for group, example in firsts.items() if example.key in chosen}
+    sides: tuple[list[Any], list[Any]] = [], []
+    for group, example in zip(groups, examples, strict=True):
+        sides[group not in kept].append(example)
+    return sides

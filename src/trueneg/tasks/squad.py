@@ -167,6 +167,10 @@ class SquadTask(Task[SquadExample]):
             predictions.append(prediction)
         return predictions
 
+    def groups(self, examples: Sequence[SquadExample]) -> list[str | None]:
+        """Return the paragraph of each question."""
+        return [example.group for example in examples]
+
     def subset(self, examples: Sequence[SquadExample], num: int, seed: int) -> list[SquadExample]:
         """Choose questions, in their order, preserving the share of impossible ones.
 

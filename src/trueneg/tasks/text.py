@@ -153,7 +153,7 @@ class TextTask(Task[TextExample]):
             | ({} if group is None else {"group": group})
             | ({} if example.label is None else {"gold": example.label})
             | prediction
-            for example, group, prediction in zip(examples, self._groups(examples), predicted, strict=True)
+            for example, group, prediction in zip(examples, self.groups(examples), predicted, strict=True)
         ]
 
     def subset(self, examples: Sequence[TextExample], num: int, seed: int) -> list[TextExample]:
@@ -175,7 +175,7 @@ class TextTask(Task[TextExample]):
             if example.second is not None
         ]
 
-    def _groups(self, examples: Sequence[TextExample]) -> list[str | None]:
+    def groups(self, examples: Sequence[TextExample]) -> list[str | None]:
         """Return each example's own group, or the key of the first example with the same ``shared_text``."""
         if self.shared_text is None:
             return [example.group for example in examples]
