@@ -45,10 +45,10 @@ def test_a_better_model_is_seen(pair: list[Path]) -> None:
     expected = np.mean(list(row.right.values())) - np.mean(list(row.left.values()))
     assert row.difference.interval.estimate == pytest.approx(expected)
     assert row.difference.interval.low > 0.05
-    assert row.difference.p < 0.001 and row.signs.p < 0.001
+    assert row.difference.p < 0.01 and row.signs.p < 0.001
     assert row.p_adjusted == row.difference.p
     assert row.signs.num_better > row.signs.num_worse == 0
-    assert row.difference.seeds_needed == 2
+    assert row.difference.seeds_needed == 3
     assert row.notes == []
 
 
@@ -177,7 +177,7 @@ def test_quantities(tmp_path: Path, metric: str) -> None:
     draw = np.random.default_rng(0)
     gold = draw.random(300) * 5
     for name, noise in (("base", 2.0), ("hc", 1.0)):
-        for seed in (1, 2):
+        for seed in (1, 2, 3):
             columns = {"gold": gold, "predicted": gold + noise * draw.normal(size=300)}
             write_result(tmp_path / name, "glue/stsb", seed, columns, metrics=(metric,), labels=[])
     (row,) = compare(tmp_path / "base", tmp_path / "hc", resamples=500).rows

@@ -202,7 +202,7 @@ def test_comparisons_as_tables(tmp_path: Path) -> None:
     assert float(row["fewer errors [95%]"]) == found.rows[0].error_reduction.estimate, "a share, as all in CSV"
     assert float(row["difference [95%] low"]) == found.rows[0].difference.interval.low
     assert float(row["hc"]) - float(row["base"]) == pytest.approx(float(row["difference [95%]"]))
-    assert (row["seeds"], row["better : worse (worse)"], row["seeds needed"]) == ("3", "0", "2")
+    assert (row["seeds"], row["better : worse (worse)"], row["seeds needed"]) == ("3", "0", "3")
     assert len(short.columns) < len(full.columns)
     assert "contender" not in row
     assert verdict(found.rows[0]) in short.notes and "only in base: glue/cola dev" in short.notes

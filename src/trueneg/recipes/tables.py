@@ -365,7 +365,7 @@ def _compare(
         found = mean_difference(known)
         wider = max(over_seeds, _percent(found.interval), key=lambda interval: interval.high - interval.low)
         measured.differences[claim] = wider, max(p, found.p)
-    elif name != AVERAGE and known[0].variance_seeds is not None:
+    elif name != AVERAGE and known[0].seeds is not None:
         measured.differences[claim] = _percent(known[0].interval), known[0].p
     return []
 

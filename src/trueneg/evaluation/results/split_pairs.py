@@ -67,7 +67,7 @@ class Compared:
     @property
     def has_seeds(self) -> bool:
         """Whether the difference holds for the training methods, not only for these models."""
-        return self.difference.variance_seeds is not None
+        return self.difference.seeds is not None
 
 
 MeasuredPair: TypeAlias = tuple[Compared, Pair]
