@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,12 @@ SLOW_FILES = {
     "test_readme.py",
     "test_setup.py",
 }
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from reading torch and all collected tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 LONGEST = ["recipes", "test_readme.py", "faults", "loop", "cli", "integrations", "attacks", "device"]

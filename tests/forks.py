@@ -7,6 +7,7 @@ import multiprocessing
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
+        "pydantic.type_adapter",
         "trueneg.runs.pretraining",
         "transformers.models.electra.modeling_electra",
         "transformers.models.bert.modeling_bert",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -23,7 +24,10 @@ from pathlib import Path
 PRELOADED = (
     "torch._dynamo",
     "pydantic.type_adapter",
-    *(f"trueneg.runs.{verb}" for verb in ("pretraining", "finetuning")),
+    *(f"transformers.models.{name}.modeling_{name}" for name in ("bert", "electra")),
+    *(f"trueneg.runs.{verb}" for verb in ("pretraining", "finetuning", "finetuning_tasks", "sweeps")),
+    *("trueneg.cli.main", "trueneg.corpus.build", "trueneg.objectives.rtd", "trueneg.objectives.cline"),
+    *("trueneg.tasks.glue", "trueneg.reporting.html", "trueneg.attacks.runner", "trueneg.recipes.reproduction"),
 )
 CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -58,6 +62,7 @@ def serve(path: str) -> None:
     """Run each command that connects in a fork of a fork: the first waits for the second, and sends how it ended."""
     for name in PRELOADED:
         importlib.import_module(name)
+    _warm()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
@@ -71,6 +76,20 @@ def serve(path: str) -> None:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
+
+
+def _warm() -> None:
+    """Compute what every command would compute anew, and keep the garbage collector away from all that is loaded."""
+    import torch
+    from transformers.conversion_mapping import get_checkpoint_conversion_mapping
+
+    from trueneg.arithmetic import matrix_rate
+
+    get_checkpoint_conversion_mapping("bert")
+    for precision in ("fp32", "bf16"):
+        matrix_rate(torch.device("cpu"), precision)
+    gc.collect()
+    gc.freeze()
 
 
 def _follow(connection: socket.socket) -> None:

@@ -15,7 +15,8 @@ from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.runs.pretraining import pretrain
 from trueneg.training.compilation import why_not
 
-FEW_STEPS = ("train.steps=6", "train.save_every=2", "train.eval_every=3", "train.log_every=2", "model.dropout=0.1")
+FEW_STEPS = ("train.steps=6", "train.save_every=2", "train.eval_every=3", "train.log_every=2")
+FEW_STEPS += ("model.dropout=0.1", "model.num_layers=1")
 
 
 def compile_of(run: Path) -> Any:

@@ -76,6 +76,7 @@ def test_compiled_runs_have_the_readings_of_plain_ones(
 ) -> None:
     """Another draw would change what the discriminator sees. The backend ``eager`` only traces, in seconds."""
     settings = ("model.dropout=0", "train.steps=3", "train.log_every=1", "train.eval_every=0", "corpus.eval_rows=0")
+    settings += ("model.num_layers=1",)  # compilers take as long as there are layers
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     for compile_it in ("false", "true"):
         config = config_of("corrected", *settings, detector(kind, encoder), f"train.compile={compile_it}")

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import random
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 from ring_text import RARE, RING
 
+import forks  # noqa: F401  (what the server imports)
 from trueneg.corpus.build import build_corpus
 from trueneg.corpus.tokenizer_training import train_tokenizer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_server() -> None:
+    """Start the process's one server before a plan starts it with fewer imports than later tests need."""
+    forkserver.ensure_running()
 
 
 @pytest.fixture(scope="session")

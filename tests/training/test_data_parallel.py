@@ -22,7 +22,7 @@ from trueneg.objectives.mlm import MaskedLM
 from trueneg.training.distributed import Processes, join_processes
 from trueneg.training.step import Run, train_step
 
-SIZES = {"hidden_size": 192, "intermediate_size": 768, "num_hidden_layers": 2}
+SIZES = {"hidden_size": 192, "intermediate_size": 768, "num_hidden_layers": 1}
 """Of a model whose gradients fill the first bucket, which is of 1 MB, and more."""
 
 

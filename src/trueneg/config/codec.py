@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
-from trueneg.config.fields import Rule, current_value, explain, own_rules, rules, warn_renamed
+from trueneg.config.fields import Rule, current_value, explain, hints_of, own_rules, rules, warn_renamed
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.files.records import read_record
 from trueneg.files.whole import write_json
@@ -79,7 +79,7 @@ def decode(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
         Traceback (most recent call last):
         trueneg.errors.ConfigError: unknown option 'rat': did you mean 'rate'? Known: ...
     """
-    hints, own = get_type_hints(kind), own_rules(kind)
+    hints, own = hints_of(kind), own_rules(kind)
     values: dict[str, Any] = {}
     for key, value in with_current_names(kind, data, where).items():
         path = _joined(where, key)
@@ -100,7 +100,7 @@ def with_current_names(kind: type[Any], data: Mapping[str, Any], where: str = ""
     Raises:
         ConfigError: if an option is given under both its old and its current name.
     """
-    hints, own = get_type_hints(kind), own_rules(kind)
+    hints, own = hints_of(kind), own_rules(kind)
     current = {old: name for name, rule in own.items() for old in rule.formerly}
     renamed: dict[str, Any] = {}
     for key, value in data.items():
@@ -249,7 +249,7 @@ def describe(kind: type[Any]) -> dict[str, Option]:
 def _hints_and_docstrings(kind: type[Any], prefix: str = "") -> dict[str, tuple[Any, str]]:
     found: dict[str, tuple[Any, str]] = {}
     about = _field_docstrings(kind)
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in hints_of(kind).items():
         if dataclasses.is_dataclass(hint):
             found |= _hints_and_docstrings(cast(type[Any], hint), f"{prefix}{name}.")
         else:
@@ -359,7 +359,7 @@ def _replace(config: Any, path: Sequence[str], text: str, where: str = "") -> An
     full = _joined(where, key)
     if rest:
         return dataclasses.replace(config, **{key: _replace(getattr(config, key), rest, text, full)})
-    hint, rule = get_type_hints(type(config))[key], own_rules(type(config))[key]
+    hint, rule = hints_of(type(config))[key], own_rules(type(config))[key]
     value = _decode_value(hint, _parse(hint, text, full), full, rule)
     return _of_presets(type(config), {key: value}) if rule.presets else dataclasses.replace(config, **{key: value})
 

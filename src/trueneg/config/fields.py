@@ -10,11 +10,14 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_type_hints
 
 from trueneg.errors import TruenegDeprecationWarning
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 Resume = Literal["same", "free", "unfinished"]
 """Whether a resumed run may change an option: no; yes; yes, until the run has finished."""
@@ -105,7 +108,19 @@ def own_rules(kind: type[Any]) -> dict[str, Rule]:
     return {field.name: field.metadata.get("rule", Rule()) for field in dataclasses.fields(kind)}
 
 
-def rules(kind: type[Any]) -> dict[str, Rule]:
+def _cached(function: F) -> F:
+    """Cache by type; mypy takes the type of a dataclass with ``eq`` for not hashable, as its instances are."""
+    return cast(F, cache(function))
+
+
+@_cached
+def hints_of(kind: type[Any]) -> Mapping[str, Any]:
+    """Types of a dataclass's fields, by name."""
+    return MappingProxyType(get_type_hints(kind))
+
+
+@_cached
+def rules(kind: type[Any]) -> Mapping[str, Rule]:
     """Rule of every option of a configuration by its dotted name, including the needs of its groups.
 
     Example:
@@ -114,7 +129,7 @@ def rules(kind: type[Any]) -> dict[str, Rule]:
         'in [0, 1]'
     """
     found: dict[str, Rule] = {}
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     for name, rule in own_rules(kind).items():
         if not dataclasses.is_dataclass(hints[name]):
             found[name] = rule
@@ -122,7 +137,7 @@ def rules(kind: type[Any]) -> dict[str, Rule]:
         for member, inner in rules(cast(type[Any], hints[name])).items():
             inner = dataclasses.replace(inner, **rule.members.get(member, {}))
             found[f"{name}.{member}"] = dataclasses.replace(inner, needs=(*rule.needs, *inner.needs))
-    return found
+    return MappingProxyType(found)
 
 
 def names_where(kind: type[Any], holds: Callable[[Rule], bool]) -> Collection[str]:

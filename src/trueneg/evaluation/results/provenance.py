@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def _revision(folder: Path) -> str:
     """Find the commit of a source tree, with ``+`` for uncommitted changes; empty outside its own repository."""
     try:
