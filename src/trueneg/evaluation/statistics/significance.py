@@ -89,8 +89,8 @@ def difference(
     Welch and Satterthwaite's degrees of freedom. If either system has one seed, there is only V: the interval compares
     these two models, and says nothing about their training methods.
 
-    In simulations (tests/evaluation/statistics), 95 % intervals cover the truth at least 95 % of the time, and up to
-    99 % with few seeds that matter as much as examples.
+    In simulations (800 pairs per setting), 95 % intervals cover the truth 94 % to 98 % of the time with five seeds, and
+    94 % to 99.8 % with two or three, which are most conservative where seeds matter no more than examples.
 
     Args:
         left: The baseline, with any number of seeds.
