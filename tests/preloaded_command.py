@@ -21,13 +21,12 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+import forks
+
 PRELOADED = (
-    "torch._dynamo",
-    "pydantic.type_adapter",
-    *(f"transformers.models.{name}.modeling_{name}" for name in ("bert", "electra")),
-    *(f"trueneg.runs.{verb}" for verb in ("pretraining", "finetuning", "finetuning_tasks", "sweeps")),
-    *("trueneg.cli.main", "trueneg.corpus.build", "trueneg.objectives.rtd", "trueneg.objectives.cline"),
-    *("trueneg.tasks.glue", "trueneg.reporting.html", "trueneg.attacks.runner", "trueneg.recipes.reproduction"),
+    *forks.PRELOADED,
+    *("torch._dynamo", "trueneg.runs.finetuning_tasks", "trueneg.runs.sweeps", "trueneg.corpus.build"),
+    *("trueneg.tasks.glue", "trueneg.recipes.reproduction"),
 )
 CLIENT = """#!{python} -IS
 import json, os, socket, sys

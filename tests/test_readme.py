@@ -53,8 +53,8 @@ SMALLER = [
     (r"@\d{3,}\b", "@3"),
     (r"(?<!--scale tiny )--seeds[ =]\d+", "--seeds 2 --set train.steps=3"),
     (r"(trueneg try .*) --minutes[ =]\d+", r"\1 --arms lexical"),
-    # The hand-made WordNet that other tests put in place has no counts of senses.
     (r"pretrain electra-mini(?!.*--stages)", "pretrain electra-mini --set train.batch_size=4"),
+    # The hand-made WordNet that other tests put in place has no counts of senses.
     (r"--objective cline", "--objective cline --set cline.views.senses=all"),
     (r"--task triplets", "--task triplets --set senses=all"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -155,8 +156,8 @@ def hold_out(task: Task[Any], examples: Sequence[Any], fraction: float, seed: in
     Raises:
         TaskError: if there is only one group, or one example.
     """
-    groups = [(number, "") if group is None else (-1, group) for number, group in enumerate(task.groups(examples))]
-    firsts: dict[tuple[int, str], Any] = {}
+    groups = [number if group is None else group for number, group in enumerate(task.groups(examples))]
+    firsts: dict[int | str, Any] = {}
     for group, example in zip(groups, examples, strict=True):
         firsts.setdefault(group, example)
     if len(firsts) < 2:
@@ -165,7 +166,5 @@ def hold_out(task: Task[Any], examples: Sequence[Any], fraction: float, seed: in
     num_kept = max(1, len(firsts) - max(1, round(fraction * len(firsts))))
     chosen = {example.key for example in task.subset(list(firsts.values()), num_kept, seed)}
     kept = {group for group, example in firsts.items() if example.key in chosen}
-    sides: tuple[list[Any], list[Any]] = [], []
-    for group, example in zip(groups, examples, strict=True):
-        sides[group not in kept].append(example)
-    return sides
+    is_kept = [group in kept for group in groups]
+    return list(compress(examples, is_kept)), list(compress(examples, (not keep for keep in is_kept)))

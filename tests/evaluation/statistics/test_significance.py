@@ -131,7 +131,7 @@ def test_what_seeds_do_to_examples_is_counted_once() -> None:
     assert found.seeds is not None
     total = found.seeds.variance + found.examples.variance
     assert total == pytest.approx(
-        max(values.mean(axis=0).var(ddof=1) / 8, values.mean(axis=1).var(ddof=1) / 400), rel=0.1
+        max(values.mean(axis=0).var(ddof=1) / 8, values.mean(axis=1).var(ddof=1) / 400), rel=0.05
     )
     assert total < 1.6 / (400 * 8)  # the sum of both is 2 / (400 * 8), on average
 
