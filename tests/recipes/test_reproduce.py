@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from trueneg.recipes import cline, corrections, true_negatives
 from trueneg.recipes.joining import NOT_JOINABLE
 from trueneg.recipes.made_up_data import made_up_data
 from trueneg.recipes.papers import AVERAGE
+from trueneg.recipes.places import SOURCES
 from trueneg.recipes.plan import FINISHED, OUTPUT, Output
 from trueneg.recipes.reproduction import ALL, MADE_UP, TABLES, Planned, plan_tables
 from trueneg.recipes.tables import Spec
@@ -57,6 +59,23 @@ def test_every_recipe_can_be_planned_at_every_scale(scale: str, named_data: Path
     # A tiny BERT has no released weights: as released, and after more masked language modelling, it is one model.
     assert len(set(commands)) == len(commands) or scale == "tiny"
     assert planned.minutes() > 0
+
+
+def test_the_docs_name_the_data_that_every_recipe_reads(named_data: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "papers.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)/` \| .* \| (.*) \|$", page, re.M))
+    read = {place: set[str]() for place in SOURCES}
+    for recipe in TABLES:
+        planned = plan_tables(recipe, tmp_path / recipe, scale="paper", data=named_data, seeds=1)
+        for data in planned.workspace.plan.inputs():
+            if (place := data.name.partition("/")[0]) in read:
+                read[place].add(recipe)
+    of_cline = {recipe for recipe in TABLES if recipe.startswith("cline-")}
+    assert documented.keys() == SOURCES.keys()
+    for place, said in documented.items():
+        named = set(re.findall(r"`([\w-]+)`", said))
+        everything = of_cline if said.startswith("all of CLINE's") else {*TABLES}
+        assert read[place] == (everything - named if said.startswith("all ") else named), place
 
 
 def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> None:
