@@ -15,7 +15,9 @@ from trueneg.attacks.squad.add_sentence.attack import AddOptions
 from trueneg.attacks.squad.swap_synonyms import SwapOptions
 from trueneg.attacks.typos import TypoOptions
 from trueneg.attacks.word_substitution import masked_lm, similarity
+from trueneg.attacks.word_substitution.greedy import GreedyOptions
 from trueneg.attacks.word_substitution.masked_lm import MaskedLMOptions
+from trueneg.attacks.word_substitution.textfooler import TextFoolerOptions
 from trueneg.config.codec import override
 from trueneg.errors import ConfigError, TruenegDeprecationWarning
 
@@ -91,13 +93,21 @@ def test_settings_that_do_nothing_are_refused(attack: dict[str, Any], setting: s
         (SwapOptions, {"profile": "flint", "share": 0.0, "max_swaps": 0, "num_candidates": -1, "min_share": 2.0}),
         (AddOptions, {"position": "behind"}),
         (TypoOptions, {"share": 1.1, "min_letters": 0, "attacked": "frist"}),
-        (MaskedLMOptions, {"max_changed": 1.5, "num_candidates": 0, "max_pieces": 0, "steps": "jin"}),
+        (MaskedLMOptions, {"max_changed": 1.5, "num_candidates": 0, "max_pieces": 0, "steps": "jin", "context": 2}),
+        (TextFoolerOptions, {"num_neighbours": 0, "min_cosine": 1.1, "max_angle": -0.1, "window": 0, "words": "nltk"}),
+        (GreedyOptions, {"max_angle": float("nan"), "max_angle_short": -1.0, "importance": "jin", "attacked": "third"}),
     ],
 )
 def test_values_that_options_do_not_have_are_refused(options: type[Any], bad: dict[str, Any]) -> None:
     for name, value in bad.items():
         with pytest.raises(ConfigError, match=name):
             options(**{name: value})
+
+
+@pytest.mark.parametrize("options", [TextFoolerOptions(), MaskedLMOptions()])
+def test_stop_words_are_refused_on_the_command_line(options: GreedyOptions) -> None:
+    with pytest.raises(ConfigError, match="stop_words can only be set in Python"):
+        override(options, ["stop_words=the"])
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_files_that_are_none(tmp_path: Path, text: str | None, message: str) -> 
 
 @pytest.mark.parametrize("kind", [PretrainConfig, FinetuneConfig])
 def test_every_option_is_explained(kind: type) -> None:
-    options = describe(kind)
+    options = describe(kind())
     assert options.keys() == flatten(encode(kind())).keys()
     assert [name for name, option in options.items() if len(option.about.split()) < 3 or "``" in option.about] == []
 

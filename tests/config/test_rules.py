@@ -73,7 +73,7 @@ def test_messages_of_bounds(kind: type[Any], setting: str, message: str) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_needs_name_options_and_values_that_exist(kind: type[Any]) -> None:
-    described = describe(kind)
+    described = describe(kind())
     for name, rule in rules(kind).items():
         for condition in rule.needs:
             for term in condition.split(" or "):
@@ -345,7 +345,7 @@ def test_old_values_are_read_with_a_warning(old: str, new: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_old_names_and_values_are_none_of_today(kind: type[Any]) -> None:
-    described = describe(kind)
+    described = describe(kind())
     for name, rule in rules(kind).items():
         group = name.rpartition(".")[0]
         assert not {f"{group}.{old}".lstrip(".") for old in rule.formerly} & described.keys()

@@ -144,7 +144,7 @@ LATER = {
 """What acts only after some steps or now and then, and how."""
 
 
-OPTIONS = describe(PretrainConfig)
+OPTIONS = describe(PretrainConfig())
 
 
 def others(name: str, now: Any) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
-from trueneg.config.fields import own_rules
+from trueneg.config.fields import hints_of
+from trueneg.config.validation import check_bounds
 from trueneg.errors import ConfigError, unknown_name
 
 E = TypeVar("E")
@@ -55,15 +56,12 @@ class Attack:
 
 
 def check_options(options: Any) -> None:
-    """Check an attack's options: values of each ``Literal``, and the bounds of options with a ``Rule``.
+    """Check an attack's options: values of each ``Literal``, and bounds of numbers.
 
     Raises:
         ConfigError: naming the option.
     """
-    hints = get_type_hints(type(options))
-    for name, rule in own_rules(type(options)).items():
-        value, choices = getattr(options, name), get_args(hints[name])
-        if choices and isinstance(choices[0], str) and value not in choices:
-            raise ConfigError(unknown_name(name, value, choices))
-        if rule.bounds and not rule.allows(value):
-            raise ConfigError(f"{name} must be {rule.bounds}, got {value}")
+    for name, hint in hints_of(type(options)).items():
+        if get_origin(hint) is Literal and getattr(options, name) not in get_args(hint):
+            raise ConfigError(unknown_name(name, getattr(options, name), get_args(hint)))
+    check_bounds(options)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
+from typing import Any, NoReturn
 
 from trueneg.attacks.base import Attack
 from trueneg.attacks.setup import AttackConfig, AttackSetup
@@ -21,6 +23,35 @@ ATTACKS = Registry(
 )
 """Functions by name that make an ``Attack`` from an ``AttackSetup``; the first line of the
 docstring describes the attack to users."""
+
+
+class _Profiles(Exception):
+    """Ends the making of an attack where its options are chosen."""
+
+    def __init__(self, profiles: Mapping[str, Any]) -> None:
+        self.profiles = profiles
+
+
+class _ProfilesOnly(AttackSetup):
+    def options(self, profiles: Mapping[str, Any], needs: object = ()) -> NoReturn:
+        raise _Profiles(profiles)
+
+
+def profiles_of(name: str) -> Mapping[str, Any]:
+    """Return the options of each profile of an attack, the default first, without loading its resources.
+
+    Raises:
+        ConfigError: for an unknown attack.
+
+    Example:
+        >>> profiles_of("typos")["default"].min_letters
+        4
+    """
+    try:
+        ATTACKS.load(name)(_ProfilesOnly(AttackConfig(name=name)))
+    except _Profiles as found:
+        return found.profiles
+    return {}
 
 
 def make_attack(config: AttackConfig) -> Attack:

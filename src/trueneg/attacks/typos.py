@@ -35,6 +35,8 @@ class TypoOptions:
         ConfigError: if an option has no such value.
     """
 
+    listed_as = "attack-options"  # by `trueneg list`
+
     share: float = option(0.1, above=0, at_most=1)
     """Share of words that change, rounded down, but at least one, if one is long enough."""
     min_letters: int = option(4, at_least=1)

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,7 @@ from trueneg.cli import (
     evaluate,
     inspect,
     lexicon,
+    listing,
     merge,
     push,
     reproduce,
@@ -34,14 +35,13 @@ from trueneg.cli import (
 )
 from trueneg.cli.options import BatchSize, WordNetPath, chosen_settings
 from trueneg.cli.output import Json, Output, Quiet, Settings, is_main_process, refuse_given
-from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory, unknown_name
+from trueneg.errors import ConfigError, Interrupted, TruenegError, TruenegWarning, is_out_of_memory
 from trueneg.registry import load_plugins
 from trueneg.terminal.printable import printable
 from trueneg.terminal.streams import lasting_streams
 from trueneg.version import __version__
 
 if TYPE_CHECKING:
-    from trueneg.config.codec import Option
     from trueneg.evaluation.masked_lm.corrections import Correction
 
 INTERRUPTED = 130
@@ -120,134 +120,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-LISTS = {
-    "presets": "named configurations for pre-training",
-    "objectives": "objectives of pre-training",
-    "detectors": "detectors of false negatives",
-    "tasks": "tasks for fine-tuning and evaluation",
-    "attacks": "attacks on fine-tuned models",
-    "options": "options of pretrain for --set: defaults, bounds, requirements",
-    "finetune-options": "options of finetune for --set",
-    "triplet-options": "options of evaluate encoder --task triplets for --set",
-}
-
-
-def _presets() -> dict[str, dict[str, Any]]:
-    """Map the name of each preset to its configuration, source and cost."""
-    from trueneg.config.costs import GPU, cost_of
-    from trueneg.config.presets import PRESETS, PUBLISHED
-
-    found = {}
-    for name, config in PRESETS.items():
-        cost, published, train = cost_of(config), PUBLISHED[name], config.train
-        found[name] = {
-            "objective": config.objective.name,
-            "layers": config.model.num_layers,
-            "hidden_size": config.model.hidden_size,
-            "start_from": config.model.start_from,
-            "generator_from": config.model.generator_from,
-            "steps": train.steps,
-            "stages": {stage.name: stage.steps for stage in config.stages},
-            "batch_size": train.batch_size,
-            "length": config.corpus.length,
-            "tokens": cost.tokens,
-            "flops": cost.flops,
-            "gpu": GPU,
-            "gpu_hours": cost.gpu_hours,
-            **vars(published),
-        }
-    return found
-
-
-def _steps_in_words(preset: Mapping[str, Any]) -> str:
-    if preset["stages"]:
-        return f"stages of {', '.join(f'{steps:,} ({name})' for name, steps in preset['stages'].items())} steps"
-    return f"{preset['steps']:,} steps x {preset['batch_size']:,} rows x {preset['length']:,}"
-
-
-def _preset_in_words(preset: Mapping[str, Any]) -> str:
-    sources = " and ".join(filter(None, (preset["start_from"], preset["generator_from"])))
-    tokens, hours = preset["tokens"], preset["gpu_hours"]
-    many = f"{tokens / 1e9:,.3g} billion" if tokens >= 1e9 else f"{tokens / 1e6:.3g} million"
-    told = [
-        f"{preset['objective']}, {preset['layers']} layers of {preset['hidden_size']}",
-        f"continues {sources}" if sources else "from nothing",
-        f"{_steps_in_words(preset)} = {many} tokens",
-        f"about {hours:,.0f} hours of an {preset['gpu']}" if hours >= 1 else f"less than an hour of an {preset['gpu']}",
-        f"source: {preset['source']}" + (f", text: {preset['text']}" if preset["text"] else ""),
-    ]
-    return "; ".join([*told, *([f"its own time: {preset['hours']}"] if preset["hours"] else [])])
-
-
-def _names(kind: str) -> Mapping[str, str]:
-    """Return the names in one of ``LISTS`` with their descriptions, importing only the packages that define them."""
-    if kind == "objectives":
-        from trueneg.objectives import OBJECTIVES
-
-        return OBJECTIVES.described()
-    if kind == "detectors":
-        from trueneg.detectors import DETECTORS, SCORERS
-
-        return DETECTORS.described() | SCORERS.described()
-    if kind == "tasks":
-        from trueneg.tasks import FAMILIES
-
-        return FAMILIES.described()
-    from trueneg.attacks.registry import ATTACKS
-
-    return ATTACKS.described()
-
-
-@app.command("list", rich_help_panel=START)
-def list_names(
-    kind: Annotated[str, typer.Argument(help=f"What to list: {', '.join(LISTS)}; by default, these kinds.")] = "",
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """List the available presets, objectives, detectors, tasks or attacks, or every option of a run.
-
-    Example: `trueneg list presets`
-    """
-    output = Output(as_json)
-    if not kind:
-        output.table({"lists": LISTS}, ("trueneg list", ""), list(LISTS.items()))
-    elif kind not in LISTS:
-        raise ConfigError(unknown_name("list", kind, LISTS))
-    elif kind.endswith("options"):
-        from trueneg.config.codec import describe
-        from trueneg.config.finetune_options import FinetuneConfig
-        from trueneg.config.objective_options import TripletConfig
-        from trueneg.config.options import PretrainConfig
-
-        configs = {"options": PretrainConfig, "finetune-options": FinetuneConfig, "triplet-options": TripletConfig}
-        options = describe(configs[kind])
-        output.definitions({kind: options}, {name: _explained(option) for name, option in options.items()})
-    elif kind == "presets":
-        from trueneg.config.costs import FORMULA
-
-        presets = _presets()
-        output.definitions(
-            {kind: presets, "estimate": FORMULA},
-            {name: _preset_in_words(preset) for name, preset in presets.items()} | {"estimate": FORMULA},
-        )
-    else:
-        names = _names(kind)
-        output.table({kind: names}, (kind, ""), list(names.items()))
-
-
-RESUMES = {"same": [], "free": ["may change on resume"], "unfinished": ["may change on resume until finished"]}
-
-
-def _explained(option: Option) -> str:
-    default = "(empty)" if option.default == "" else str(option.default)
-    notes = [
-        f"{option.values}, {option.bounds}" if option.bounds else option.values,
-        f"default {default.lower() if option.values == 'bool' else default}",
-        *(f"only if {need}" for need in option.needs),
-        *RESUMES[option.resume],
-        *(f"formerly {old}" for old in option.formerly),
-    ]
-    return f"{option.about} ({'; '.join(notes)})"
+app.command("list", rich_help_panel=START)(listing.list_names)
 
 
 @app.command(rich_help_panel=START)

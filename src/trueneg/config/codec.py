@@ -11,8 +11,9 @@ import dataclasses
 import inspect
 import itertools
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
@@ -218,21 +219,28 @@ class Option:
     """Conditions under which it has an effect."""
     formerly: tuple[str, ...] = ()
     """Its old names, which are still accepted."""
+    variants: Mapping[str, Any] = field(default_factory=dict)
+    """Other defaults, by the profile or scale that has them."""
 
 
-def describe(kind: type[Any]) -> dict[str, Option]:
-    """Describe every option, by its dotted name: values, default, bounds, rules, and what it does.
+def describe(config: Any) -> dict[str, Option]:
+    """Describe every option that ``--set`` can change, by its dotted name.
+
+    Args:
+        config: A dataclass of options; its values are described as the defaults.
 
     Example:
         >>> from trueneg.config.options import PretrainConfig
-        >>> described = describe(PretrainConfig)["train.steps"]
+        >>> described = describe(PretrainConfig())["train.steps"]
         >>> described.values, described.bounds, described.about
         ('int', 'at least 1', 'Optimizer steps of the whole run, of all its stages together.')
     """
-    described, known, default = {}, rules(kind), flatten(encode(kind()))
-    hints_and_docs = _hints_and_docstrings(kind)
+    described, known, default = {}, rules(type(config)), flatten(encode(config))
+    hints_and_docs = _hints_and_docstrings(type(config))
     for name, rule in known.items():
         hint, about = hints_and_docs[name]
+        if get_origin(hint) is frozenset:
+            continue
         choices = " | ".join(_said(choice) for choice in get_args(hint) if get_origin(hint) is Literal)
         described[name] = Option(
             values=choices or hint.__name__,
@@ -259,11 +267,13 @@ def _hints_and_docstrings(kind: type[Any], prefix: str = "") -> dict[str, tuple[
 
 def _field_docstrings(kind: type[Any]) -> dict[str, str]:
     """The string below each field of a dataclass, which Python itself does not keep, without markup."""
-    (tree,) = ast.parse(inspect.getsource(kind)).body
-    found = {}
-    for field, below in itertools.pairwise(cast(ast.ClassDef, tree).body):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            name = cast(ast.Name, field.target).id
+    found: dict[str, str] = {}
+    for base in filter(dataclasses.is_dataclass, kind.__bases__):
+        found |= _field_docstrings(base)
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    for above, below in itertools.pairwise(cast(ast.ClassDef, tree).body):
+        if isinstance(above, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            name = cast(ast.Name, above.target).id
             found[name] = " ".join(str(below.value.value).split()).replace("``", "")
     return found
 
@@ -312,6 +322,8 @@ def _parse(hint: Any, text: str, path: str) -> Any:
         return _BOOLEANS[text.lower()]
     if get_origin(hint) is tuple:
         raise ConfigError(f"{path}: give a file with --{path} FILE, or change one: --set {path}.NAME.OPTION=VALUE")
+    if get_origin(hint) is frozenset:
+        raise ConfigError(f"{path} can only be set in Python, not with --set")
     if True in get_args(hint):
         return _BOOLEANS.get(text.lower(), text)
     if hint in (int, float):
@@ -341,9 +353,8 @@ def full_name(config: Any, name: str) -> str:
         by_name = known if "." in name else {key.rpartition(".")[2] for key in known}
         last = name.rpartition(".")[2]
         meant = [key for key in known if key.rpartition(".")[2] == OTHER_NAMES.get(last, last)]
-        shown_by = (
-            f"trueneg list {'finetune-' if 'epochs' in known else 'triplet-' if 'replaced' in known else ''}options"
-        )
+        kind = getattr(config, "listed_as", "")
+        shown_by = f"trueneg list {kind}" if kind else ""
         raise ConfigError(unknown_name("option", name, by_name, shown_by, meant[0] if meant else ""))
     if len(matches) > 1:
         raise ConfigError(f"option {name!r} could be any of {', '.join(matches)}: name its section")

@@ -89,6 +89,8 @@ class SmartConfig:
 class FinetuneConfig:
     """The complete configuration of a fine-tuning run: one checkpoint, one task, one seed (``train.seed``)."""
 
+    listed_as = "finetune-options"  # by `trueneg list`
+
     preset: str = option("", resume="free", is_record=True)
     """Name of the hyper-parameter preset that the run started from, for the record."""
     plugins: str = option("", resume="free")

@@ -185,6 +185,8 @@ class ViewsConfig:
 class TripletConfig:
     """How triplets for Hits are made from sentences (Wang et al. 2021, section 4.6)."""
 
+    listed_as = "triplet-options"  # by `trueneg list`
+
     preset: Literal["trueneg", "paper"] = option(
         "trueneg",
         presets={"trueneg": {}, "paper": {"words": "tagged", "senses": "all", "agree": False, "multiword": True}},

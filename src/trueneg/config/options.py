@@ -274,6 +274,8 @@ class StageConfig:
 class PretrainConfig:
     """The complete configuration of a pre-training run: ``runs/x/config.json`` holds it and can re-run it."""
 
+    listed_as = "options"  # by `trueneg list`
+
     preset: str = option("", resume="free", is_record=True)
     """Name of the preset that the run started from, for the record."""
     plugins: str = option("", resume="free")

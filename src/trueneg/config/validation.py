@@ -33,6 +33,21 @@ def validate(config: PretrainConfig | FinetuneConfig) -> None:
         trueneg.errors.ConfigError: train.steps must be at least 1, got 0
     """
     load_plugins(config.plugins)
+    check_bounds(config)
+    if isinstance(config, PretrainConfig):
+        steps_to_keep(config.train)
+        _ = config.corpus.sources, config.corpus.measured  # raises here if they are invalid
+
+
+def check_bounds(config: Any) -> None:
+    """Refuse numbers outside their options' bounds.
+
+    Args:
+        config: A dataclass of options.
+
+    Raises:
+        ConfigError: naming the option, its bounds and its value.
+    """
     values = flatten(encode(config))
     for name, rule in rules(type(config)).items():
         value = values[name]
@@ -40,9 +55,6 @@ def validate(config: PretrainConfig | FinetuneConfig) -> None:
             raise ConfigError(f"{name} must be finite, got {value}")
         if rule.bounds and not rule.allows(value):
             raise ConfigError(f"{name} must be {rule.bounds}, got {value}")
-    if isinstance(config, PretrainConfig):
-        steps_to_keep(config.train)
-        _ = config.corpus.sources, config.corpus.measured  # raises here if they are invalid
 
 
 def steps_to_keep(train: TrainConfig) -> dict[int, float]:

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoModel, AutoModelForMaskedLM, PretrainedConfig, PreTrainedTokenizerFast
 
-from trueneg.config.fields import current_value, own_rules
+from trueneg.config.fields import current_value, option, own_rules
 from trueneg.config.objective_options import CorrectionConfig, MaskingConfig
 from trueneg.config.options import ModelConfig, OptimizerConfig, TrainConfig
+from trueneg.config.validation import check_bounds
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.keyed import mixed_seed
@@ -122,31 +123,39 @@ class Arm:
 class PlantedConfig:
     """Settings of the experiment: all that a result depends on besides corpus, arm and seed."""
 
-    num_words: int = 596
+    listed_as = "planted-options"  # by `trueneg list`
+
+    num_words: int = option(596, at_least=1)
     """Words that are split into four spellings each: the most frequent ones."""
     words: Literal["any", "content"] = "any"
     """Which words can be split; ``content``: of three letters or more, and no stop words."""
-    length: int = 32
+    length: int = option(32, at_least=3)
     """Tokens per row."""
-    masking_rate: float = 0.3
-    num_layers: int = 2
-    hidden_size: int = 128
-    num_heads: int = 4
-    intermediate_size: int = 256
-    window: int = 6
+    masking_rate: float = option(0.3, above=0, at_most=1)
+    """Share of a row's tokens that are masked."""
+    num_layers: int = option(2, at_least=1)
+    """Number of Transformer layers."""
+    hidden_size: int = option(128, at_least=1)
+    """Width of the hidden states."""
+    num_heads: int = option(4, at_least=1)
+    """Attention heads per layer; the hidden size is divided among them."""
+    intermediate_size: int = option(256, at_least=1)
+    """Width of the feed-forward layers."""
+    window: int = option(6, at_least=2)
     """Attention window in tokens, half of them on each side."""
-    steps: int = 1200
-    batch_size: int = 32
+    steps: int = option(1200, at_least=1)
+    """Optimizer steps."""
+    batch_size: int = option(32, at_least=1)
     """Rows per step."""
-    learning_rate: float = 3e-3
-    warmup_steps: int = 50
-    eval_rows: int = 2048
+    learning_rate: float = option(3e-3, above=0)
+    """Peak learning rate."""
+    warmup_steps: int = option(50, at_least=0)
+    """Steps over which the learning rate rises from 0 to its peak."""
+    eval_rows: int = option(2048, at_least=1)
     """Held-out rows to evaluate on."""
 
     def __post_init__(self) -> None:
-        for name in ("num_words", "steps", "batch_size", "eval_rows"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_bounds(self)
 
     def sizes(self, tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
         """Make the model's Hugging Face configuration.

@@ -39,32 +39,31 @@ _BEFORE_NOUNS = frozenset(["DT", "JJ", "JJR", "JJS", "PRP$", "POS", "CD"])
 class SwapOptions:
     """How words are replaced by synonyms.
 
-    Attributes:
-        profile: "strict" (ours) requires that word and synonym share the usual meaning of both, and that the synonym is
-            not much rarer, not an antonym in another meaning and not just another spelling; names, parts of compounds
-            and fixed expressions are kept, and "a" and "an" are adjusted. "textflint" uses any lemma of any meaning, as
-            written in WordNet, including other capitalizations of the word itself, but no lemmas of satellite
-            adjectives.
-        share: share of the words and punctuation marks of the context that is swapped.
-        max_swaps: maximum number of swaps. At least one word is swapped, if possible.
-        min_share: minimum share of the first meaning among a word's occurrences in WordNet's tagged text, for both the
-            word and its synonym; counts of all meanings are smoothed by adding one half ("strict" only).
-        min_ratio: minimum count of a synonym there, as a share of the count of the word; at least one occurrence
-            ("strict" only).
-        agree: inflect a synonym like the word it replaces ("strict" only).
-        num_candidates: number of synonyms of a word to draw from, most frequent meaning first; 0 for all.
-
     Raises:
         ConfigError: if an option has no such value.
     """
 
+    listed_as = "attack-options"  # by `trueneg list`
+
     profile: SwapProfile = "strict"
+    """strict (ours) requires that word and synonym share the usual meaning of both, and that the synonym is not much
+    rarer, not an antonym in another meaning and not just another spelling; names, parts of compounds and fixed
+    expressions are kept, and "a" and "an" are adjusted. textflint uses any lemma of any meaning, as written in WordNet,
+    including other capitalizations of the word itself, but no lemmas of satellite adjectives. Set by ``--profile``."""
     share: float = option(0.1, above=0, at_most=1)
+    """Share of the words and punctuation marks of the context that is swapped."""
     max_swaps: int = option(10, at_least=1, formerly=("most",))
+    """Maximum number of swaps. At least one word is swapped, if possible."""
     min_share: float = option(0.65, at_least=0, at_most=1)
+    """Minimum share of the first meaning among a word's occurrences in WordNet's tagged text, for both the word and its
+    synonym; counts of all meanings are smoothed by adding one half (``strict`` only)."""
     min_ratio: float = option(0.2, at_least=0, at_most=1)
+    """Minimum count of a synonym there, as a share of the count of the word; at least one occurrence (``strict``
+    only)."""
     agree: bool = True
+    """Whether a synonym is inflected like the word it replaces (``strict`` only)."""
     num_candidates: int = option(2, at_least=0)
+    """Number of synonyms of a word to draw from, most frequent meaning first; 0 for all."""
 
     def __post_init__(self) -> None:
         check_options(self)

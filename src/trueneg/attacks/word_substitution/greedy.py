@@ -16,12 +16,13 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trueneg.attacks.base import AdversarialExample
+from trueneg.attacks.base import AdversarialExample, check_options
 from trueneg.attacks.victim import Classifier
 from trueneg.attacks.word_substitution.batched_search import run_batched
 from trueneg.attacks.word_substitution.part_of_speech import UniversalTagger, may_replace
 from trueneg.attacks.word_substitution.similarity import Similarity
 from trueneg.attacks.words import WORDS, AttackableTexts, Passage
+from trueneg.config.fields import option
 from trueneg.config.validation import Needs
 from trueneg.errors import ConfigError, TaskError
 from trueneg.lexicon.tagging import Tagger
@@ -33,10 +34,17 @@ Implementation = Literal["jin2019", "textattack"]
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyOptions:
-    """How words are selected, replaced and filtered; by default as in TextAttack."""
+    """How words are selected, replaced and filtered; by default as in TextAttack.
+
+    Raises:
+        ConfigError: if an option has no such value.
+    """
+
+    listed_as = "attack-options"  # by `trueneg list`
 
     words: Implementation = "textattack"
-    """Definition of a word: see ``words.WORDS``."""
+    """What a word is. ``textattack``: letters and digits, with hyphens, apostrophes and the like between them.
+    ``jin2019``: the same without hyphens, contractions being two words and some punctuation marks one each."""
     attacked: AttackableTexts = "second"
     """Which texts of a pair may change: in NLI the hypothesis."""
     pair_is_context: bool = True
@@ -50,17 +58,18 @@ class GreedyOptions:
     that may change. ``jin2019``: the drop of the label's probability with the word replaced by ``unknown``, plus, if
     the prediction changes, the rise of the new label's probability; queried for every word."""
     unknown: str = "<oov>"
+    """Replaces a word to measure its importance (``jin2019``)."""
     part_of_speech: Literal["textattack", "jin2019", "any"] = "textattack"
     """Whether a candidate must have the same part of speech, nouns and verbs being one. ``textattack``: both are tagged
     within four words before and three after from the original; if a word repeats there, its first occurrence counts.
     ``jin2019``: the word is tagged in the original; the candidate in the current text, if this has more than ten words
     within four on either side."""
-    max_angle: float = 0.5
+    max_angle: float = option(0.5, at_least=0)
     """Maximum angle between the window's vectors before and after a change, in radians; ``jin2019``'s similarity of 0.5
     is 1 - 0.5, and ``textattack``'s of 0.8408 is 1 - 0.5 / pi."""
-    max_angle_short: float = math.pi
+    max_angle_short: float = option(math.pi, at_least=0)
     """The same for texts with fewer words than the window; pi means no limit and no encoding (``jin2019``: 0.9)."""
-    window: int = 15
+    window: int = option(15, at_least=1)
     """Number of words in the window, which is compared with the text before this change."""
     steps: Implementation = "textattack"
     """How a candidate is chosen. ``textattack``: the one with the lowest probability of the label, if that is lower
@@ -72,6 +81,9 @@ class GreedyOptions:
     same results: a candidate that is filtered out is never chosen."""
     counts_skipped: bool = True
     """Whether the single query for an example that the victim already misclassifies counts."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def described(self) -> dict[str, Any]:
         """The options as JSON, with stop words as their number and digest."""

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trueneg.attacks.base import AdversarialExample, Attack, Progress, check_options
+from trueneg.attacks.base import AdversarialExample, Attack, Progress
 from trueneg.attacks.setup import AttackSetup
 from trueneg.attacks.victim import Victim
 from trueneg.attacks.word_substitution.greedy import GreedyOptions, Implementation, Place, greedy_attack, greedy_needs
@@ -49,17 +49,13 @@ _PIECES_AT_ONCE = 512  # each with logits over the vocabulary: 60 MB in total
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLMOptions(GreedyOptions):
-    """One of the ``PROFILES``, or a variation.
-
-    Raises:
-        ConfigError: if an option has no such value.
-    """
+    """One of the ``PROFILES``, or a variation."""
 
     stop_words: frozenset[str] = TEXTFOOLER_STOP_WORDS
     ignores_case: bool = True
     importance: Implementation = "jin2019"
     unknown: str = BERT_MASK
-    """Hides a word from the victim; :func:`make_masked_lm` replaces BERT's mask token by the victim's own."""
+    """Replaces a word to measure its importance (``jin2019``); for BERT's mask token, the victim's own is used."""
     part_of_speech: Literal["jin2019", "textattack", "any"] = "any"
     is_masked: bool = False
     """Whether the masked LM reads the current text with the word masked; else the original, including the word."""
@@ -71,11 +67,8 @@ class MaskedLMOptions(GreedyOptions):
     """Whether a word may be replaced by one of its antonyms in WordNet: "happy" by "unhappy" or "sad"."""
     max_changed: float = option(0.4, above=0, at_most=1)
     """Maximum share of words that may change, rounded down, but at least one word."""
-    context: int = 128
+    context: int = option(128, at_least=3)
     """Maximum number of tokens that the masked LM reads; of a longer text, those around the word."""
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 PROFILES: Mapping[str, MaskedLMOptions] = MappingProxyType(

@@ -18,6 +18,7 @@ from trueneg.attacks.word_substitution.greedy import Candidates, GreedyOptions, 
 from trueneg.attacks.word_substitution.neighbours import NeighbourTable, neighbours_by_vectors
 from trueneg.attacks.word_substitution.similarity import Similarity
 from trueneg.attacks.words import WORDS, Passage, with_case_of
+from trueneg.config.fields import option
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.tagging import Tagger
 from trueneg.lexicon.vectors import Vectors
@@ -45,9 +46,9 @@ class TextFoolerOptions(GreedyOptions):
     """One of the ``PROFILES``, or a variation."""
 
     stop_words: frozenset[str] = TEXTFOOLER_STOP_WORDS
-    num_neighbours: int = 50
+    num_neighbours: int = option(50, at_least=1)
     """Maximum number of candidates for a word."""
-    min_cosine: float = 0.5
+    min_cosine: float = option(0.5, at_least=-1, at_most=1)
     """Minimum cosine of a neighbour, if the table has cosines."""
 
 

@@ -57,20 +57,20 @@ _BOUNDARY = re.compile(rf"[.!?]{not_after((*TITLES, 'ca', 'No'))}[\"”’)\]]*\
 class AddOptions:
     """How a sentence is made and where it is inserted.
 
-    Attributes:
-        position: "append" to the context, "prepend", "before_answer" (before the sentence with the first answer), or
-            "random": anywhere between two sentences, including the first and last position.
-        require_valid: add nothing if the question could not be altered, or if the sentence lacks the altered words or
-            the wrong answer, or contains a right one.
-        last_resort: if no rule makes a sentence, replace the question phrase and keep the word order.
-
     Raises:
         ConfigError: if an option has no such value.
     """
 
+    listed_as = "attack-options"  # by `trueneg list`
+
     position: Position = "random"
+    """Where it is inserted: append to the context; prepend; before_answer (before the sentence with the first answer);
+    random: anywhere between two sentences, including the first and last position."""
     require_valid: bool = True
+    """Whether nothing is added if the question could not be altered, or if the sentence lacks the altered words or the
+    wrong answer, or contains a right one."""
     last_resort: bool = False
+    """Whether, if no rule makes a sentence, the question phrase is replaced and the word order kept."""
 
     def __post_init__(self) -> None:
         check_options(self)
