@@ -37,7 +37,7 @@ from trueneg.models.electra import ElectraPair
 from trueneg.models.flops import training_flops
 from trueneg.objectives import objective_kind
 from trueneg.runs.bench import Benchmark, take_turns
-from trueneg.runs.pretraining import build
+from trueneg.runs.building import build
 from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
 from trueneg.training.step import Run, train_step

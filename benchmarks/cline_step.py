@@ -13,8 +13,8 @@ from collections.abc import Callable
 from trueneg.config.codec import override
 from trueneg.corpus.store import Corpus
 from trueneg.runs.bench import take_turns
+from trueneg.runs.building import build, reader_of
 from trueneg.runs.configuring import configure
-from trueneg.runs.pretraining import build, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.batches import CorpusBatches, row_index
 from trueneg.training.distributed import Processes, choose_device

@@ -40,7 +40,7 @@ from trueneg.config.codec import override
 from trueneg.config.options import PretrainConfig
 from trueneg.config.presets import preset
 from trueneg.objectives.base import TrainingModule
-from trueneg.runs.pretraining import build
+from trueneg.runs.building import build
 
 DEVICE = torch.device("cuda", 0)
 BYTES_A_SECOND, FLOPS_A_SECOND, SECONDS_A_KERNEL = 0.85 * 3.35e12, 989e12, 1.5e-6

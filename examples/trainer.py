@@ -18,8 +18,8 @@ from transformers import TrainingArguments
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.integrations.trainer import TruenegTrainer
+from trueneg.runs.building import build
 from trueneg.runs.configuring import configure
-from trueneg.runs.pretraining import build
 from trueneg.tokenizer import load_tokenizer
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ from trueneg.models import documents
 from trueneg.models.backbone import Encoder
 from trueneg.models.fused import fuse
 from trueneg.objectives import objective_kind, with_objective
-from trueneg.runs import configuring, pretraining
+from trueneg.runs import configuring, stage_training
 from trueneg.runs.automatic import resolve_attention, resolve_norms, resolve_packing
+from trueneg.runs.building import build
 from trueneg.runs.configuring import configure
-from trueneg.runs.pretraining import build, pretrain
+from trueneg.runs.pretraining import pretrain
 from trueneg.training.batches import row_index
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -132,7 +133,9 @@ def test_a_run_begun_on_a_gpu_goes_on_alike_elsewhere(
     with monkeypatch.context() as patch:
         for name, function in (("resolve_packing", resolve_packing), ("resolve_attention", resolve_attention)):
             patch.setattr(
-                pretraining, name, lambda config, rows, device, encoders=(), f=function: f(config, rows, GPU, encoders)
+                stage_training,
+                name,
+                lambda config, rows, device, encoders=(), f=function: f(config, rows, GPU, encoders),
             )
         stopped = override(config, ["train.max_minutes=1e-9"])
         assert pretrain(stopped, tmp_path / "run").step == 1
@@ -189,7 +192,7 @@ def test_a_run_whose_record_leaves_norms_open_goes_on(corpus: Path, tmp_path: Pa
     """As runs of former versions did."""
     config = make_config(corpus, "mlm", "train.precision=bf16", "train.steps=2", "train.max_minutes=1e-9")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretraining, "resolve_norms", lambda config, encoders: config)
+        patch.setattr(stage_training, "resolve_norms", lambda config, encoders: config)
         assert pretrain(config, tmp_path / "run", quiet=True).step == 1
     assert json.loads((tmp_path / "run" / "config.json").read_text())["model"]["norms"] == "auto"
     assert pretrain(override(config, ["train.max_minutes=0"]), tmp_path / "run", resume=True, quiet=True).step == 2

@@ -30,7 +30,7 @@ from tiny_runs import (
 
 from trueneg.corpus.build import build_corpus
 from trueneg.errors import CheckpointError, MissingExtraError, TruenegWarning
-from trueneg.runs import pretraining
+from trueneg.runs import stage_training
 from trueneg.runs.configuring import load_run_config
 from trueneg.runs.pretraining import pretrain
 from trueneg.training.log import read_metrics
@@ -151,7 +151,7 @@ def test_a_run_cut_between_its_last_checkpoint_and_the_export_is_completed_by_re
         raise PowerCut
 
     with monkeypatch.context() as patch, pytest.raises(PowerCut):
-        patch.setattr(pretraining, "save_run_model", fail)
+        patch.setattr(stage_training, "save_run_model", fail)
         pretrain(config, tmp_path / "cut", quiet=True)
     assert last_checkpoint(tmp_path / "cut").name == "step-000000024"
     assert not (tmp_path / "cut" / "hf").exists()

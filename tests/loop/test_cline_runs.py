@@ -37,7 +37,8 @@ from trueneg.errors import CheckpointError, ConfigError, CorpusError, LexiconErr
 from trueneg.integrations.trainer import TruenegTrainer
 from trueneg.lexicon.replacements import ReplacementOptions
 from trueneg.objectives import with_objective
-from trueneg.runs.pretraining import build, pretrain, reader_of
+from trueneg.runs.building import build, reader_of
+from trueneg.runs.pretraining import pretrain
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.batches import row_index
 

@@ -17,8 +17,8 @@ from trueneg.errors import ConfigError
 from trueneg.models.loading import count_parameters
 from trueneg.objectives.base import TrainingModule
 from trueneg.runs import estimate as module
+from trueneg.runs.building import build
 from trueneg.runs.estimate import LEAST_MORE, MOST_MORE, Estimate, estimate, expect
-from trueneg.runs.pretraining import build
 from trueneg.terminal.progress import duration
 
 TINY = preset("electra-tiny")
@@ -27,7 +27,7 @@ import gc, resource, torch
 from trueneg.config.codec import override
 from trueneg.config.presets import preset
 from trueneg.runs.estimate import _rows, _tokenizer
-from trueneg.runs.pretraining import build
+from trueneg.runs.building import build
 from trueneg.training.step import Run, train_step
 config, tokenizer = override(preset("electra-mini"), SETTINGS), _tokenizer(30522)
 rows = _rows(32, 128, tokenizer)

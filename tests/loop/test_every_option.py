@@ -17,7 +17,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.corruption.views.rows import ViewReader, options_of
 from trueneg.errors import TruenegError
 from trueneg.objectives import with_objective
-from trueneg.runs.pretraining import build, reader_of
+from trueneg.runs.building import build, reader_of
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.batches import CorpusBatches, row_index
 from trueneg.training.distributed import Processes

@@ -23,7 +23,8 @@ from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.rows import Rows, read_rows
 from trueneg.objectives.base import TrainingModule
-from trueneg.runs.pretraining import build, pretrain
+from trueneg.runs.building import build
+from trueneg.runs.pretraining import pretrain
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.checkpoint import load_checkpoint
 

@@ -97,9 +97,9 @@ def test_a_finished_run_is_not_asked_for_other_steps(config_of: MakeConfig, tmp_
 
 
 def test_a_full_disk_is_named(config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trueneg.runs import pretraining
+    from trueneg.runs import stage_training
 
-    save: Callable[..., None] = pretraining.save_run_model
+    save: Callable[..., None] = stage_training.save_run_model
 
     def fail(*arguments: object) -> None:
         if "kept" in str(arguments[-1]):
@@ -109,7 +109,7 @@ def test_a_full_disk_is_named(config_of: MakeConfig, tmp_path: Path, monkeypatch
     run = tmp_path / "run"
     config = config_of("mlm", KEEP, "train.save_every=5")
     with monkeypatch.context() as patch:
-        patch.setattr(pretraining, "save_run_model", fail)
+        patch.setattr(stage_training, "save_run_model", fail)
         with pytest.raises(CheckpointError, match=r"kept/step-0+6': the disk is full; checkpoints are untouched: make"):
             pretrain(config, run, quiet=True)
     assert kept(run) == {}

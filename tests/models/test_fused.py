@@ -21,7 +21,7 @@ from trueneg.config.validation import check_options_apply
 from trueneg.errors import ConfigError, ModelError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.fused import FAMILY, AutocastNorm, TypeZero, cast_norms, fuse, fuse_products
-from trueneg.runs.pretraining import build
+from trueneg.runs.building import build
 
 ROWS = {"full": [[14], [14]], "padded": [[14], [5]], "packed": [[6, 6], [3, 9]]}
 

@@ -130,6 +130,7 @@ def _remarks(one: AttackResult) -> Iterator[str]:
 def _show(done: Sequence[AttackResult], out: Path | None, output: Output) -> None:
     from trueneg.files.names import distinct_names
     from trueneg.files.whole import write_json
+    from trueneg.reporting.tables import finite
 
     folders = list(dict.fromkeys(one.folder for one in done))
     data = {
@@ -149,7 +150,7 @@ def _show(done: Sequence[AttackResult], out: Path | None, output: Output) -> Non
     }
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_json(out, data)
+        write_json(out, finite(data))
     names = dict(zip(folders, distinct_names(folders, min_parts=3), strict=True))
     rows = [
         (

@@ -46,7 +46,7 @@ _Trainer: Any = Trainer
 
 
 class TruenegTrainer(_Trainer):  # type: ignore[misc]
-    """``transformers.Trainer`` for a trueneg model and objective, as made by ``pretraining.build``.
+    """``transformers.Trainer`` for a trueneg model and objective, as made by ``building.build``.
 
     Step s reads the rows at positions ``s * batch .. (s + 1) * batch - 1`` of the training order, where ``batch`` is
     the number of rows of a step over all micro-batches and processes: the same rows as with ``pretrain``. The order is
@@ -67,7 +67,7 @@ class TruenegTrainer(_Trainer):  # type: ignore[misc]
         eval_dataset: Held-out rows, or several by name.
         processing_class: The corpus's tokenizer, which is saved with the model.
         eval_rows: Number of held-out rows per evaluation, the same ones every time; 0 for all.
-        read: Turns rows of both datasets into the objective's input: ``pretraining.reader_of``; required by objectives
+        read: Turns rows of both datasets into the objective's input: ``building.reader_of``; required by objectives
             such as CLINE.
         options: Further arguments of Trainer, such as ``callbacks`` and ``optimizers``.
 

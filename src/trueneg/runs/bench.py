@@ -144,7 +144,7 @@ def _overhead(
     say: Callable[[str], None],
 ) -> Benchmark:
     from trueneg.corpus.store import Corpus
-    from trueneg.runs.pretraining import build
+    from trueneg.runs.building import build
     from trueneg.training.batches import CorpusBatches, row_index
     from trueneg.training.distributed import Processes, choose_device
     from trueneg.training.step import Run, train_step
@@ -344,7 +344,7 @@ class _StepArm:
         from trueneg.models.flops import training_flops
         from trueneg.objectives import objective_kind
         from trueneg.runs.automatic import resolve_attention
-        from trueneg.runs.pretraining import build, reader_of
+        from trueneg.runs.building import build, reader_of
         from trueneg.training.batches import CorpusBatches, row_index
         from trueneg.training.distributed import Processes
         from trueneg.training.step import Run

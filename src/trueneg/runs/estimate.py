@@ -29,8 +29,8 @@ from trueneg.models.flops import training_flops
 from trueneg.models.loading import count_parameters
 from trueneg.objectives import objective_kind
 from trueneg.objectives.base import Objective, TrainingModule
+from trueneg.runs.building import build
 from trueneg.runs.doctor import Finding, Level
-from trueneg.runs.pretraining import build
 from trueneg.terminal.progress import duration
 from trueneg.training.distributed import choose_device
 from trueneg.training.optimizer import make_optimizer
