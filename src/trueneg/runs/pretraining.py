@@ -21,20 +21,9 @@ from trueneg.runs.keeping import refuse_other_steps_kept
 from trueneg.runs.session import Session
 from trueneg.runs.stage_training import train_stage
 from trueneg.runs.stages import check_ahead
-from trueneg.training.checkpoint import (
-    latest_checkpoint,
-)
+from trueneg.training.checkpoint import latest_checkpoint
 from trueneg.training.distributed import Processes, choose_device, join_processes
-from trueneg.training.folder import (
-    CHECKPOINTS,
-    CONFIG,
-    HUGGING_FACE,
-    KEPT,
-    METRICS,
-    ORIGIN,
-    PROVENANCE,
-    SIMILARITY,
-)
+from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, KEPT, METRICS, ORIGIN, PROVENANCE, SIMILARITY
 from trueneg.training.precision import agree_on_precision, resolve_run_precision
 
 _OF_A_RUN = {CONFIG, METRICS, CHECKPOINTS, KEPT, HUGGING_FACE, ORIGIN, SIMILARITY, "tensorboard", PROVENANCE}

@@ -40,21 +40,8 @@ from trueneg.runs.session import Session
 from trueneg.runs.sources import ending_of, table_of, warn_of_repetition
 from trueneg.runs.stages import begun_stages, check_ahead, check_places, stage_table
 from trueneg.training.batches import CorpusBatches, HeldOut, held_out_by_source, held_out_sources, rows_of
-from trueneg.training.checkpoint import (
-    State,
-    check_same_run,
-    load_model_weights,
-    tables_digest,
-    write_folder,
-)
-from trueneg.training.folder import (
-    CONFIG,
-    HUGGING_FACE,
-    METRICS,
-    ORIGIN,
-    PROVENANCE,
-    kept_folder,
-)
+from trueneg.training.checkpoint import State, check_same_run, load_model_weights, tables_digest, write_folder
+from trueneg.training.folder import CONFIG, HUGGING_FACE, METRICS, ORIGIN, PROVENANCE, kept_folder
 from trueneg.training.log import Display, make_tracker, read_metrics
 from trueneg.training.loop import Ending, Loop
 from trueneg.training.speed import Workload, peak_of
