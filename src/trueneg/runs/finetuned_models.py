@@ -20,7 +20,8 @@ from trueneg.evaluation.contrast_sets import CONTRAST_METRICS, group_predictions
 from trueneg.evaluation.predictions import evaluate_model, make_result
 from trueneg.evaluation.results.store import Result, columns_of, find_results, load_result, save_result
 from trueneg.models.task_model import labels_of, load_finetuned
-from trueneg.runs.finetuning import chosen_examples, folder_of
+from trueneg.runs.finetuning import folder_of
+from trueneg.runs.finetuning_data import chosen_examples
 from trueneg.tasks import make_task
 from trueneg.tasks.base import Task, digest_of
 from trueneg.tasks.contrast_sets import ContrastSet, read_contrast_set

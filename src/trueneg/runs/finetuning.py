@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.codec import differences, encode, load_config, save_config
 from trueneg.config.fields import names_where
 from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.config.validation import validate
 from trueneg.corruption.keyed import mixed_seed
-from trueneg.errors import CheckpointError, TaskError
-from trueneg.evaluation.predictions import evaluate_model, pad_id, predict_split, score
+from trueneg.errors import CheckpointError
+from trueneg.evaluation.predictions import evaluate_model, pad_id
 from trueneg.evaluation.results.store import Result, find_results, load_result, save_result
-from trueneg.files.arrays import ArrayFile
 from trueneg.models.backbone import check_length
 from trueneg.models.documents import without_faulty_attention
 from trueneg.models.export import save_hugging_face
@@ -30,26 +27,22 @@ from trueneg.models.loading import checkpoint_gradients, count_parameters, resol
 from trueneg.models.origin import origin_of
 from trueneg.models.task_model import load_for_task
 from trueneg.reporting.results import cut_texts
+from trueneg.runs.best_weights import BEST, BestWeights, Validation, load_best
 from trueneg.runs.card import finetuning_card
 from trueneg.runs.configuring_finetuning import check_finetuning, refused_precisions
+from trueneg.runs.finetuning_data import TaskData, data_digests, read_task_data
 from trueneg.tasks import make_task
-from trueneg.tasks.base import Encoded, Task, digest_of
-from trueneg.tasks.split import hold_out, train_fraction
+from trueneg.tasks.base import Task
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.adversarial import with_adversary
 from trueneg.training.batches import LabelledBatches
-from trueneg.training.checkpoint import check_same_run, latest_checkpoint, write_folder
-from trueneg.training.distributed import choose_device, join_processes
-from trueneg.training.features import Features
+from trueneg.training.checkpoint import State, check_same_run, latest_checkpoint, write_folder
+from trueneg.training.distributed import Processes, choose_device, join_processes
 from trueneg.training.folder import CHECKPOINTS, CONFIG, HUGGING_FACE, METRICS
-from trueneg.training.log import Display, MetricsFile, make_tracker, read_metrics
+from trueneg.training.log import Display, MetricsFile, Tracker, make_tracker
 from trueneg.training.loop import Loop
 from trueneg.training.precision import agree_on_precision, resolve_run_precision
 from trueneg.training.step import Run
-
-BEST = "best.safetensors"
-_BEST_FILE = ArrayFile("best weights", "1", CheckpointError, "remove the run's folder and fine-tune again")
-"""File in a run's folder with the weights that were best on the validation part so far."""
 
 
 @dataclass(frozen=True)
@@ -108,107 +101,151 @@ def finetune(config: FinetuneConfig, out: str | Path, *, resume: bool = False, q
         found = latest_checkpoint(folder / CHECKPOINTS)
         if (found or (folder / METRICS).exists()) and not resume:
             raise CheckpointError(f"'{folder}' holds a run: continue it with --resume, or give another --out")
-        source = resolve_checkpoint(config.start_from)
-        tokenizer = load_tokenizer(source)
-        data = _read(task, config, tokenizer)
-        padding = pad_id(tokenizer)
-        batches = LabelledBatches(data.train.features, padding, config.length_window, config.train, processes)
-        config = _scheduled(config, batches.steps_per_epoch)
-        validate(config)
-        fingerprint = _fingerprint(data.train.features)
-        if found:
-            check_same_run(found[1], config, folder, data=fingerprint)
-        torch.manual_seed(mixed_seed(config.train.seed))
-        model = load_for_task(
-            task.auto_class,
-            source,
-            task.num_outputs,
-            task.labels,
-            dropout=config.dropout,
-            attention=config.attention,
-            head=config.head,
+        return _train(_prepare(config, task, folder, found, processes, device), precision_note, quiet)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A run that is ready to train."""
+
+    config: FinetuneConfig
+    task: Task[Any]
+    folder: Path
+    found: tuple[Path, State] | None
+    """The run's last checkpoint, which is restored."""
+    tokenizer: PreTrainedTokenizerFast
+    data: TaskData
+    batches: LabelledBatches
+    run: Run
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes."""
+        return self.run.processes.is_main
+
+
+def _prepare(
+    config: FinetuneConfig,
+    task: Task[Any],
+    folder: Path,
+    found: tuple[Path, State] | None,
+    processes: Processes,
+    device: torch.device,
+) -> _Ready:
+    """Load data and model, and restore a checkpoint of the same run."""
+    source = resolve_checkpoint(config.start_from)
+    tokenizer = load_tokenizer(source)
+    data = read_task_data(task, config, tokenizer)
+    batches = LabelledBatches(data.train.features, pad_id(tokenizer), config.length_window, config.train, processes)
+    config = _scheduled(config, batches.steps_per_epoch)
+    validate(config)
+    if found:
+        check_same_run(found[1], config, folder, data=data.fingerprint)
+    torch.manual_seed(mixed_seed(config.train.seed))
+    model = load_for_task(
+        task.auto_class,
+        source,
+        task.num_outputs,
+        task.labels,
+        dropout=config.dropout,
+        attention=config.attention,
+        head=config.head,
+    )
+    if config.train.gradient_checkpointing:
+        checkpoint_gradients(model)
+    check_length(model, config.task.length, "task.length", config.start_from)
+    objective, passes = with_adversary(config, task.objective())
+    # Batches differ in length, and most runs end before compilation pays off: compile only if asked to.
+    train = replace(config.train, compile=config.train.compile is True)
+    run = Run.new(model, objective, config.optimizer, train, device, processes, passes)
+    if found:
+        run.restore(*found)
+    return _Ready(config, task, folder, found, tokenizer, data, batches, run)
+
+
+def _train(ready: _Ready, precision_note: str, quiet: bool) -> Finetuned:
+    """Train and, if the run finishes, evaluate and save."""
+    config, task, folder, run = ready.config, ready.task, ready.folder, ready.run
+    results: dict[str, Result] = {}
+    with ExitStack() as opened:
+        metrics, tracker = _begin_folder(ready, opened) if ready.is_main else (None, None)
+        is_hidden = quiet or not ready.is_main
+        display = opened.enter_context(Display(config.train.steps, run.step, is_hidden, "fine-tuning"))
+        for note in task.notes:
+            display.say(f"{task.name}: {note}")
+        display.say(_introduction(ready))
+        if precision_note:
+            display.say(precision_note)
+        valid = Validation(task, ready.data, pad_id(ready.tokenizer), run) if ready.data.valid else None
+        loop = Loop(
+            run,
+            config,
+            ready.batches,
+            BestWeights(valid, folder) if valid and config.select == "best" else None,
+            ready.data.fingerprint,
+            folder,
+            display,
+            on_save=lambda: None,
+            metrics=metrics,
+            tracker=tracker,
+            seconds_before=ready.found[1].seconds if ready.found else 0.0,
         )
-        if config.train.gradient_checkpointing:
-            checkpoint_gradients(model)
-        check_length(model, config.task.length, "task.length", config.start_from)
-        objective, passes = with_adversary(config, task.objective())
-        # Batches differ in length, and most runs end before compilation pays off: compile only if asked to.
-        train = replace(config.train, compile=config.train.compile is True)
-        run = Run.new(model, objective, config.optimizer, train, device, processes, passes)
-        if found:
-            run.restore(*found)
-        metrics = None
-        if processes.is_main:
-            folder.mkdir(parents=True, exist_ok=True)
-            save_config(config, folder / CONFIG)
-            metrics = MetricsFile(folder / METRICS, run.step)
-        valid = _Validation(task, data, padding, run) if data.valid else None
-        choice = _Choice(valid, folder) if valid and config.select == "best" else None
-        tracker = make_tracker(config.train.tracker, str(folder), encode(config), folder) if metrics else None
-        with (
-            Display(config.train.steps, run.step, quiet or not processes.is_main, "fine-tuning") as display,
-            ExitStack() as opened,
-        ):
-            for one in (metrics, tracker):
-                if one is not None:
-                    opened.callback(one.close)
-            for note in task.notes:
-                display.say(f"{task.name}: {note}")
-            display.say(_introduction(config, run, data, found is not None))
-            if precision_note:
-                display.say(precision_note)
-            loop = Loop(
-                run,
-                config,
-                batches,
-                choice,
-                fingerprint,
-                folder,
-                display,
-                on_save=lambda: None,
-                metrics=metrics,
-                tracker=tracker,
-                seconds_before=found[1].seconds if found else 0.0,
-            )
-            results = {}
-            try:
-                with without_faulty_attention(device, None):
-                    ending = loop.train()
-                if ending.reason == "finished":
-                    if choice is not None:
-                        _load_best(run.module, folder / BEST)
-                    trained = {
-                        "task": task.name,
-                        "data": data_digests(task),
-                        "num_examples": data.num_examples,
-                        "num_rows": len(data.train.features),
-                        "counts": dict(data.counts),
-                        "seconds": round(ending.seconds, 3),
-                        "tokens_per_second": round(run.step * batches.tokens_per_step / ending.seconds, 1),
-                        "parameters": count_parameters(model),
-                    }
-                    if valid is not None and config.hold_out:
-                        trained["held_out"] = {"metrics": valid(), "num_examples": len(data.valid_examples)}
-                    for split in task.dev_splits:
-                        results[split], answers = evaluate_model(
-                            model,
-                            task,
-                            tokenizer,
-                            config,
-                            split,
-                            step=run.step,
-                            trained=trained,
-                            processes=processes,
-                        )
-                        if processes.is_main:
-                            save_result(results[split], answers, folder)
-            finally:
-                run.leave()
-        if results and processes.is_main:
-            _finish(model, tokenizer, config, results, folder)
-        return Finetuned(
-            folder, config.train.seed, ending.reason, ending.step, config.train.steps, ending.seconds, results
+        try:
+            with without_faulty_attention(run.device, None):
+                ending = loop.train()
+            if ending.reason == "finished":
+                results = _evaluate(ready, valid, ending.seconds)
+        finally:
+            run.leave()
+    if results and ready.is_main:
+        _finish(ready, results)
+    return Finetuned(folder, config.train.seed, ending.reason, ending.step, config.train.steps, ending.seconds, results)
+
+
+def _begin_folder(ready: _Ready, opened: ExitStack) -> tuple[MetricsFile, Tracker | None]:
+    """Write the run's configuration, and open what records its metrics."""
+    config, folder = ready.config, ready.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    save_config(config, folder / CONFIG)
+    metrics = opened.enter_context(closing(MetricsFile(folder / METRICS, ready.run.step)))
+    tracker = make_tracker(config.train.tracker, str(folder), encode(config), folder)
+    if tracker is not None:
+        opened.callback(tracker.close)
+    return metrics, tracker
+
+
+def _evaluate(ready: _Ready, valid: Validation | None, seconds: float) -> dict[str, Result]:
+    """Evaluate the trained model, or the best weights, on the labelled splits, and save the results."""
+    config, task, run, data = ready.config, ready.task, ready.run, ready.data
+    if valid and config.select == "best":
+        load_best(run.module, ready.folder / BEST)
+    trained = {
+        "task": task.name,
+        "data": data_digests(task),
+        "num_examples": data.num_examples,
+        "num_rows": len(data.train.features),
+        "counts": dict(data.counts),
+        "seconds": round(seconds, 3),
+        "tokens_per_second": round(run.step * ready.batches.tokens_per_step / seconds, 1),
+        "parameters": count_parameters(run.module.model),
+    }
+    if valid is not None and config.hold_out:
+        trained["held_out"] = {"metrics": valid(), "num_examples": len(data.valid_examples)}
+    results = {}
+    for split in task.dev_splits:
+        results[split], answers = evaluate_model(
+            run.module.model,
+            task,
+            ready.tokenizer,
+            config,
+            split,
+            step=run.step,
+            trained=trained,
+            processes=run.processes,
         )
+        if ready.is_main:
+            save_result(results[split], answers, ready.folder)
+    return results
 
 
 def finetune_seeds(
@@ -236,69 +273,6 @@ def finetune_seeds(
         if runs[-1].reason != "finished":
             break
     return runs
-
-
-@dataclass(frozen=True)
-class _Data:
-    """Training examples of a run and, if it has one, its validation part."""
-
-    train: Encoded
-    valid_examples: Sequence[Any]
-    valid: Encoded | None
-    num_examples: int
-    counts: Mapping[str, int]
-
-
-class _Validation:
-    """Evaluates the current weights on the validation part."""
-
-    def __init__(self, task: Task[Any], data: _Data, pad_id: int, run: Run) -> None:
-        self.task, self.run, self._data, self._pad_id = task, run, data, pad_id
-
-    def __call__(self) -> dict[str, float]:
-        run, data = self.run, self._data
-        assert data.valid is not None
-        answers = predict_split(
-            run.module.model,
-            self.task,
-            data.valid_examples,
-            data.valid,
-            self._pad_id,
-            precision=run.config.precision,
-            processes=run.processes,
-        )
-        return score(self.task, answers)
-
-
-class _Choice:
-    """Evaluation for the training loop that keeps the weights that are best on the validation part."""
-
-    def __init__(self, valid: _Validation, folder: Path) -> None:
-        self._valid, self._folder, self._metric = valid, folder, valid.task.metrics[0]
-        records = read_metrics(folder / METRICS) if valid.run.step else []
-        self._best = max((r[self._metric] for r in records if r["kind"] == "eval"), default=float("-inf"))
-
-    def __call__(self) -> dict[str, float]:
-        figures = self._valid()
-        if figures[self._metric] > self._best:
-            self._best = figures[self._metric]
-            if self._valid.run.processes.is_main:
-                arrays = {name: tensor.cpu().numpy() for name, tensor in self._valid.run.module.state_dict().items()}
-                _BEST_FILE.write(self._folder / BEST, arrays, {})
-        return figures
-
-
-def _load_best(module: torch.nn.Module, path: Path) -> None:
-    arrays, _ = _BEST_FILE.read(path, dict[str, str])
-    try:
-        module.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
-    except RuntimeError as error:
-        raise _BEST_FILE.damaged(path, "it is of another model") from error
-
-
-def data_digests(task: Task[Any]) -> dict[str, str]:
-    """Digests (``tasks.base.digest_of``) that identify the data of a task's labelled splits."""
-    return {split: digest_of(task.read(split).examples) for split in (task.train_split, *task.dev_splits)}
 
 
 def _finished(config: FinetuneConfig, folder: Path, task: Task[Any]) -> Finetuned | None:
@@ -339,40 +313,6 @@ def _unscheduled(saved: FinetuneConfig, wanted: FinetuneConfig) -> FinetuneConfi
     )
 
 
-def _read(task: Task[Any], config: FinetuneConfig, tokenizer: PreTrainedTokenizerFast) -> _Data:
-    """Read, sample, split and encode the training examples."""
-    split, options = task.read(task.train_split), config.task
-    if not split.is_labelled:
-        raise TaskError(f"the split '{task.train_split}' of '{task.name}' has no labels: nothing to train on")
-    seed = config.train.seed
-    examples = chosen_examples(task, config, split.examples)
-    valid: list[Any] = []
-    if config.select == "best" or config.hold_out:
-        examples, valid = hold_out(task, examples, config.valid_fraction, mixed_seed(seed, 1))
-    num_examples = len(examples)
-    if options.swap_pairs:
-        examples = task.swapped(examples)
-    train = task.encode(examples, tokenizer, options.length, is_training=True)
-    if not len(train.features):
-        raise TaskError(f"no example of '{task.name}' can be trained on: {dict(split.counts)}")
-    return _Data(
-        train,
-        valid,
-        task.encode(valid, tokenizer, options.length, is_training=False) if valid else None,
-        num_examples,
-        {**split.counts, **train.counts},
-    )
-
-
-def chosen_examples(task: Task[Any], config: FinetuneConfig, examples: Sequence[Any]) -> list[Any]:
-    """Select the training examples that a run uses, the same for the same seed."""
-    options, seed = config.task, config.train.seed
-    chosen = train_fraction(task, examples, options.train_fraction, seed)
-    if 0 < options.max_train_examples < len(chosen):
-        chosen = task.subset(chosen, options.max_train_examples, seed)
-    return list(chosen)
-
-
 def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:
     """Fill in the numbers of steps that follow from epochs and shares."""
     train, optimizer = config.train, config.optimizer
@@ -388,32 +328,14 @@ def _scheduled(config: FinetuneConfig, steps_per_epoch: int) -> FinetuneConfig:
     )
 
 
-def _fingerprint(features: Features) -> str:
-    """Hash of the training data."""
-    digest = hashlib.sha256()
-    for array in (
-        features.input_ids,
-        features.starts,
-        *features.row_targets.values(),
-        *features.token_targets.values(),
-    ):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:16]
-
-
-def _finish(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    config: FinetuneConfig,
-    results: Mapping[str, Result],
-    folder: Path,
-) -> None:
+def _finish(ready: _Ready, results: Mapping[str, Result]) -> None:
     """Save the model for transformers, and delete what only an unfinished run needs."""
+    config, folder = ready.config, ready.folder
     if config.keep_model:
         card = finetuning_card(config, list(results.values()), origin_of(config.start_from))
         write_folder(
             folder / HUGGING_FACE,
-            lambda new: save_hugging_face(model, tokenizer, new, card),
+            lambda new: save_hugging_face(ready.run.module.model, ready.tokenizer, new, card),
             "the results are saved: make room and continue with --resume",
         )
     # In this order, as a checkpoint without the best weights could not be resumed.
@@ -421,13 +343,14 @@ def _finish(
     (folder / BEST).unlink(missing_ok=True)
 
 
-def _introduction(config: FinetuneConfig, run: Run, data: _Data, is_resumed: bool) -> str:
+def _introduction(ready: _Ready) -> str:
+    config, run, data = ready.config, ready.run, ready.data
     counts = dict(data.counts)
     num_rows, num_cut = len(data.train.features), counts.pop("truncated", 0)
     counted = f", {cut_texts(num_cut, num_rows, config.task.length)}" if num_cut else ""
     counted += "".join(f", {number:,} {what.replace('_', ' ')}" for what, number in counts.items() if number)
     return (
-        f"{'continuing at step ' + str(run.step) if is_resumed else 'training'}: {config.task.name}, seed "
+        f"{'continuing at step ' + str(run.step) if ready.found else 'training'}: {config.task.name}, seed "
         f"{config.train.seed}, {count_parameters(run.module.model):,} parameters, {data.num_examples:,} examples in "
         f"{num_rows:,} rows of {data.train.features.lengths.mean():.0f} tokens{counted}; "
         f"{config.train.steps:,} steps of {config.train.batch_size}, {run.device.type} x {run.processes.world_size}, "
