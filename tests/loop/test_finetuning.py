@@ -416,6 +416,20 @@ def test_a_fine_tuned_model_is_evaluated_later(configure: Configure, tmp_path: P
     assert isinstance(load_result(done.folder / "dev.json"), Result)
 
 
+def test_options_of_training_are_refused_in_evaluation(configure: Configure, tmp_path: Path) -> None:
+    done = finetune(configure("epochs=0.1"), tmp_path, quiet=True)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    for name, value in (
+        *(("train.seed", 7), ("optimizer.learning_rate", 5), ("select", "best"), ("epochs", 1)),
+        *(("task.max_train_examples", 3), ("task.train_fraction", 0.5)),
+    ):
+        with pytest.raises(ConfigError, match=f"^{name} has no effect on a model that is already trained"):
+            evaluate_finetuned(done.folder, settings=[f"{name}={value}"])
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == before
+    (result,) = evaluate_finetuned(done.folder, settings=["max_dev_examples=7", "precision=fp32"])
+    assert result.num_examples == 7
+
+
 def test_a_model_that_was_not_kept_cannot_be_evaluated(configure: Configure, tmp_path: Path) -> None:
     done = finetune(configure("keep_model=false"), tmp_path, quiet=True)
     assert not (done.folder / "hf").exists() and done.results["dev"].metrics

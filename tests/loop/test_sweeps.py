@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_finetuning import checkpoint, data
+from test_finetuning import checkpoint, data, write_table
 from tiny_runs import PowerCut, before_step, cut_power
 from transformers import AutoModelForSequenceClassification
 
@@ -210,6 +210,13 @@ def test_selected_and_other_results_are_not_mixed(run: Sweep, checkpoint: Path, 
         finetune_tasks(configs, tmp_path / "swept", [7], quiet=True)
     with pytest.raises(CheckpointError, match="was trained with other options"):
         run(tmp_path / "swept", select_on="dev")
+    (tmp_path / "swept" / "films").mkdir()
+    shutil.copy(tmp_path / "swept" / "sst2" / "selection.json", tmp_path / "swept" / "films")
+    own = configure_tasks(
+        str(checkpoint), "classification", settings=[f"task.data={write_table(tmp_path / 'films.csv', 1)}"]
+    )
+    with pytest.raises(ConfigError, match="swept/films' holds what a sweep selected"):
+        finetune_tasks(own, tmp_path / "swept", [7], quiet=True)
     shutil.rmtree(tmp_path / "swept" / "sst2")
     (tmp_path / "swept" / "sst2").mkdir()
     (tmp_path / "swept" / "sst2" / "selection.json").write_text('{"schema": 2}')

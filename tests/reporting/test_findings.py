@@ -15,6 +15,9 @@ from scipy import stats
 from test_html import make_run
 
 from made_up_results import guesses, labels, write_model, write_result
+from trueneg.config.codec import override, save_config
+from trueneg.config.options import PretrainConfig, StageConfig
+from trueneg.config.stages import with_stages
 from trueneg.errors import TaskError, TruenegError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.reproduction import Cell, Claim, ReproducedTable, judge, save_table
@@ -53,6 +56,34 @@ def test_runs_on_two_corpora_are_two_arms_whatever_their_seeds(tmp_path: Path) -
     wiki = make_run(tmp_path, "base-wiki", [4.0, 3.1], "train.seed=1", "corpus.path=wiki")
     books = make_run(tmp_path, "base-books", [4.0, 2.1], "train.seed=2", "corpus.path=books")
     assert [*findings.arms_of(read_sources([wiki, books]).runs)] == ["base-wiki", "base-books"]
+
+
+def test_an_arm_named_as_the_common_part_of_anothers_names_is_kept(tmp_path: Path) -> None:
+    options = {"base": "learning_rate=1e-3", "hc-1": "train.seed=1", "hc-2": "train.seed=2", "hc": "weight_decay=0.5"}
+    folders = [make_run(tmp_path, name, [4.0, 3.1], setting) for name, setting in options.items()]
+    arms = findings.arms_of(read_sources(folders).runs)
+    assert {name: [run.name for run in arm.values()] for name, arm in arms.items()} == {
+        "base": ["base"],
+        "hc-1": ["hc-1", "hc-2"],
+        "hc": ["hc"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"), [("objective.masking.rate=0.05", "masking"), ("corpus.length=64", "lengths of rows")]
+)
+def test_losses_are_compared_by_the_stage_that_was_evaluated(tmp_path: Path, setting: str, reason: str) -> None:
+    def stages(last: tuple[str, ...], *others: str) -> PretrainConfig:
+        return with_stages(override(PretrainConfig(), others), [StageConfig("main", 10), StageConfig("end", 10, last)])
+
+    plain = make_run(tmp_path, "plain", [4.0, 3.5])
+    other, same = (make_run(tmp_path, name, [4.0, 3.0]) for name in ("other", "same"))
+    save_config(stages((setting,)), other / "config.json")
+    save_config(stages((), "optimizer.learning_rate=1e-3"), same / "config.json")
+    (apart,) = of_runs(plain, other)
+    assert apart.gain is None and f"their {reason} differ" in apart.reason
+    (alike,) = of_runs(plain, same)
+    assert alike.gain is not None
 
 
 def test_one_seed_or_other_text_say_nothing(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from itertools import takewhile
 from trueneg.config.codec import encode, flatten
 from trueneg.config.fields import names_where
 from trueneg.config.options import PretrainConfig
+from trueneg.config.stages import stage_at, stages_of
 from trueneg.evaluation.results.comparison import Comparison
 from trueneg.evaluation.results.reproduction import ReproducedTable, less_is_better
 from trueneg.evaluation.results.split_pairs import Compared
@@ -335,24 +336,32 @@ def arms_of(runs: Sequence[RunFiles]) -> dict[str, dict[int, RunFiles]]:
         names = [run.name for run in seeds.values()]
         alike = [letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))]
         shared = "".join(alike).rstrip("-_./ ") if len(names) > 1 else names[0]
-        named[names[0] if not shared or shared in named else shared] = seeds
+        taken = {*named, *(run.name for run in runs)} - set(names)
+        named[names[0] if not shared or shared in taken else shared] = seeds
     return named
 
 
 def _why_apart(sides: Sequence[RunFiles]) -> str:
-    """Return why the losses of runs cannot be compared, or an empty string if they can."""
+    """Return why the last losses of runs cannot be compared, or an empty string if they can."""
+    configs = [_evaluated_with(run) for run in sides]
     for what, values in (
-        ("corpora", {(one.path, one.mixture, one.temperature) for one in (run.config.corpus for run in sides)}),
-        ("lengths of rows", {run.config.corpus.length for run in sides}),
-        ("packing of rows (corpus.pack)", {run.config.corpus.is_packed for run in sides}),
-        ("numbers of held-out rows (corpus.eval_rows)", {run.config.corpus.eval_rows for run in sides}),
-        ("masking", {run.config.objective.masking for run in sides}),
-        ("objectives", {run.config.objective.name for run in sides}),
+        ("corpora", {(one.path, one.mixture, one.temperature) for one in (config.corpus for config in configs)}),
+        ("lengths of rows", {config.corpus.length for config in configs}),
+        ("packing of rows (corpus.pack)", {config.corpus.is_packed for config in configs}),
+        ("numbers of held-out rows (corpus.eval_rows)", {config.corpus.eval_rows for config in configs}),
+        ("masking", {config.objective.masking for config in configs}),
+        ("objectives", {config.objective.name for config in configs}),
     ):
         if len(values) > 1:
             return f"their {what} differ: losses on different text or masks cannot be compared"
     encoders = list(dict.fromkeys(run.encoder for run in sides))
     return f"their encoders differ ({' and '.join(encoders)}): the loss would be theirs" if len(encoders) > 1 else ""
+
+
+def _evaluated_with(run: RunFiles) -> PretrainConfig:
+    """The options of the stage in which a run was evaluated last."""
+    stages = stages_of(run.config)
+    return stages[stage_at(stages, run.last("eval").get("step", 0) - 1)].config
 
 
 def _loss(baseline: str, ours: Mapping[int, RunFiles], name: str, theirs: Mapping[int, RunFiles]) -> Finding:

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,7 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from trueneg.config.codec import load_config, override
+from trueneg.config.codec import full_name, load_config, override
 from trueneg.config.finetune_options import FinetuneConfig
 from trueneg.errors import ConfigError, TaskError, TruenegWarning
 from trueneg.evaluation.contrast_sets import CONTRAST_METRICS, group_predictions, predict_contrast_set, training_counts
@@ -29,6 +30,11 @@ from trueneg.terminal.progress import ProgressCallback, no_progress
 from trueneg.tokenizer import load_tokenizer
 from trueneg.training.distributed import choose_device
 from trueneg.training.folder import CONFIG, HUGGING_FACE
+
+OF_EVALUATION = ("task.*", "train.precision", "train.device", "attention")
+"""Options of a fine-tuned model that its evaluation may change."""
+OF_TRAINING = ("task.train_fraction", "task.max_train_examples", "task.swap_pairs")
+"""Exceptions, which only training reads."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[Fi
         settings: ``key=value``, to use it differently than it was trained.
 
     Raises:
-        ConfigError: if the folder holds no fine-tuned model.
+        ConfigError: if the folder holds no fine-tuned model, or a setting has no effect after training.
     """
     folder = Path(folder)
     source = folder / HUGGING_FACE
@@ -75,7 +81,12 @@ def finetuned_task(folder: str | Path, settings: Sequence[str] = ()) -> tuple[Fi
         is_finished = any(find_results(folder))
         remedy = "fine-tune again into another --out, with keep_model=true" if is_finished else "finish it"
         raise ConfigError(f"'{folder}' holds no fine-tuned model: {remedy}")
-    config = override(load_config(FinetuneConfig, folder / CONFIG), settings)
+    config = load_config(FinetuneConfig, folder / CONFIG)
+    for setting in settings:
+        name = full_name(config, setting.partition("=")[0].strip())
+        if name in OF_TRAINING or not any(fnmatchcase(name, pattern) for pattern in OF_EVALUATION):
+            raise ConfigError(f"{name} has no effect on a model that is already trained: leave it out")
+    config = override(config, settings)
     return config, make_task(config.task, labels_of(str(source)))
 
 
@@ -126,7 +137,8 @@ def evaluate_finetuned(
         progress: Called with the number of rows of a split that are done, and their total.
 
     Raises:
-        ConfigError: if the folder holds no fine-tuned model, or the folder for the results holds another model.
+        ConfigError: if the folder holds no fine-tuned model, the folder for the results holds another model, or a
+            setting has no effect after training.
         ModelError: if its labels are not the task's.
         TaskError: if there is no such split.
     """

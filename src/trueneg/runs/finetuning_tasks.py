@@ -60,7 +60,7 @@ def finetune_tasks(
     """
     check_data(configs)
     for config in configs:
-        folder = folder_of(config.task.name, 0, out).parent
+        folder = folder_of(make_task(config.task).name, 0, out).parent  # of one's own data, by their file's name
         if (folder / SELECTION).is_file():
             raise ConfigError(f"'{folder}' holds what a sweep selected: run that --sweep again, or give another --out")
     chosen = list(seeds)
