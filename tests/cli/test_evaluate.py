@@ -351,6 +351,13 @@ def test_encoders_run_on_a_gpu_if_there_is_one(
     assert "--device must be cpu, cuda, cuda:N, xpu, xpu:N or mps, got tpux" in fails(*asked, "--device", "tpux")
 
 
+@pytest.mark.parametrize("task", ["triplets", "sts"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(task: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out, message in ((tmp_path, "is a folder: name a file"), (tmp_path / "file" / "x.json", "cannot be written")):
+        assert message in fails("evaluate", "encoder", "nowhere", "--task", task, "--data", "none", "--out", out)
+
+
 def test_splits_and_a_lexicon_that_would_not_be_read_are_refused(tmp_path: Path) -> None:
     both = ("--split", "dev", "--split", "test")
     assert "--split test" in fails("evaluate", "x", "--task", "sts", "--data", tmp_path, *both)

@@ -216,3 +216,5 @@ def test_epochs_are_of_the_rows_that_are_read(corpus: Path, monkeypatch: pytest.
     monkeypatch.setattr(configuring, "choose_device", lambda device: GPU)
     assert configure("electra-tiny", settings=settings, **given).train.steps == packed
     assert configure("electra-tiny", settings=[*settings, "corpus.pack=false"], **given).train.steps == single
+    convolutional = [*settings, "model.architecture=convbert", "model.num_layers=1"]
+    assert configure("electra-tiny", objective="mlm", settings=convolutional, **given).train.steps == single

@@ -142,6 +142,8 @@ def test_a_table_by_one_command_and_nothing_is_done_twice(tmp_path: Path) -> Non
         (("planted", "--dry-run", "--format", "slrm"), "slurm"),
         (("planted", "--seed", "2", "--seeds", "3"), "--seeds"),
         (("planted", "--seed", "-1"), "seed must be at least 1"),
+        (("planted", "--seed", "0"), "seed must be at least 1, got 0"),
+        (("tn-table3", "--scale", "tiny", "--seed", "0"), "seed must be at least 1, got 0"),
         (("tn-table3", "--scale", "tiny", "--seed", "2", "--seeds", "3"), "--seeds"),
         (("tn-table3", "--scale", "tiny", "--seed", "-1"), "seed must be at least 1, got -1"),
         (("tn-cost", "--scale", "tiny", "--join", "x"), "tn-cost is a ratio within one run"),

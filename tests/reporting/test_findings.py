@@ -204,6 +204,11 @@ def test_a_reproduced_table_has_the_papers_figures_beside_ours(tmp_path: Path) -
     assert [one.standing for one in found] == ["better", "open"] and found[1].gain is None
 
 
+def test_a_name_of_a_recipe_is_text(tmp_path: Path) -> None:
+    save_table(table(recipe='x"><script>alert(1)</script>'), tmp_path / "hostile")
+    assert "<script>alert" not in write_report([tmp_path / "hostile"], tmp_path / "page.html").read_text()
+
+
 def test_claims_of_drops_are_better_where_the_drop_is_smaller() -> None:
     smaller, larger = Interval(-12.0, -15.0, -9.0, 3), Interval(4.0, 1.0, 7.0, 3)
     claims = [

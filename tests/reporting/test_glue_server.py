@@ -73,3 +73,9 @@ def test_mistakes_are_named_with_their_line(text: str, complaint: str, tmp_path:
     (tmp_path / "glue-test.csv").unlink()
     with pytest.raises(TaskError, match="'CoLA' should be a valid number"):
         server_scores(tmp_path)
+
+
+def test_a_file_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "glue-test.csv").write_text("task,score\nCoLA,50\n", encoding="utf-16")
+    with pytest.raises(TaskError, match=r"glue-test.csv: not UTF-8 but UTF-16"):
+        server_scores(tmp_path)

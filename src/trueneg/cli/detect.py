@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trueneg.cli.options import Device, WordNetPath
-from trueneg.cli.output import Json, Output, Quiet, Verify, refuse_given
+from trueneg.cli.output import Json, Output, Quiet, Verify, check_out, refuse_given
 from trueneg.cli.resources import make_resources
 from trueneg.errors import ConfigError, LexiconError, TruenegWarning, unknown_name
 from trueneg.terminal.progress import Bar
@@ -219,7 +219,7 @@ def prototypes(
     if least is not None:
         warn_renamed("option --least", "--min-count")
         min_count = least
-    _check_out(out)
+    check_out(out, "prototypes.safetensors")
     opened = Corpus.open(corpus, verify=verify)
     with Bar("reading", unit="rows", quiet=quiet) as bar:
         learned = learn_prototypes(
@@ -255,7 +255,7 @@ def bigrams(
     from trueneg.corpus.bigrams import count_bigrams
     from trueneg.corpus.store import Corpus
 
-    _check_out(out)
+    check_out(out, "bigrams.safetensors")
     opened = Corpus.open(corpus, verify=verify)
     with Bar("counting", unit="documents", quiet=quiet) as bar:
         counted = count_bigrams(opened, min_count=min_count, progress=bar.tell)
@@ -297,7 +297,7 @@ def distil(
     from trueneg.detectors.specification import Leaf
     from trueneg.evaluation.detectors.distillation import distil as learn
 
-    _check_out(out)
+    check_out(out, "prototypes.safetensors")
     resources = make_resources(wordnet, device)
     leaf = Leaf("prototypes", str(prototypes), text=f"prototypes:{prototypes}")
     encoder, known = load_pair(leaf, resources.device, window=sys.maxsize)
@@ -324,22 +324,6 @@ def distil(
         text += f"; average precision by its verdicts, on rows held out: {learned.before:.3f}, now {learned.after:.3f}"
     told = {name: value for name, value in vars(learned).items() if name != "prototypes"}
     Output(as_json, quiet).result({"out": out, **told, "threshold": learned.prototypes.threshold}, text)
-
-
-def _check_out(out: Path) -> None:
-    """Refuse a file that cannot be written, before any work is done.
-
-    Raises:
-        ConfigError: naming it.
-    """
-    from trueneg.files.whole import check_writable
-
-    if out.is_dir():
-        raise ConfigError(f"--out {out} is a folder: name a file, as {out / 'prototypes.safetensors'}")
-    try:
-        check_writable(out)
-    except OSError as error:
-        raise ConfigError(f"--out {out} cannot be written ({error.strerror or error}): name another file") from error
 
 
 def _states_threshold(detector: str) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from trueneg.cli.options import Device
-from trueneg.cli.output import Json, Output, Quiet, refuse_given
+from trueneg.cli.output import Json, Output, Quiet, check_out, refuse_given
 from trueneg.cli.resources import make_resources
 from trueneg.config.codec import override
 from trueneg.config.objective_options import TripletConfig
@@ -107,6 +107,8 @@ def evaluate_encoders(
     """Evaluate encoders without fine-tuning."""
     if len(splits) > 1:
         raise ConfigError(f"--split {splits[1]}: --task {task} reads one split: name one")
+    if out is not None:
+        check_out(out, f"{task}{RESULTS}")
     device = make_resources(wordnet, device).device
     holds_triplets = task == "triplets" and out is not None and out.suffix != RESULTS
     if task == "triplets":

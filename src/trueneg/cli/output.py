@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from trueneg.errors import ConfigError, TruenegWarning
+from trueneg.files.whole import check_writable
 from trueneg.reporting.tables import Column, Table, finite
 from trueneg.terminal.printable import printable, printable_json, printable_lines
 
@@ -137,6 +138,24 @@ def refuse_given(context: typer.Context, names: Collection[str], beside: str) ->
             raise ConfigError(
                 f"{'/'.join([*option.opts, *option.secondary_opts])} does nothing beside {beside}: leave it out"
             )
+
+
+def check_out(out: Path, example: str) -> None:
+    """Refuse a file that cannot be written, before any work is done; its folder is made.
+
+    Args:
+        out: The file.
+        example: A file's name, for the message if ``out`` is a folder.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    if out.is_dir():
+        raise ConfigError(f"--out {out} is a folder: name a file, as {out / example}")
+    try:
+        check_writable(out)
+    except OSError as error:
+        raise ConfigError(f"--out {out} cannot be written ({error.strerror or error}): name another file") from error
 
 
 def check_new(out: Path, overwrite: bool) -> None:

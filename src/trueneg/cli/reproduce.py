@@ -46,9 +46,9 @@ def reproduce(
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per arm.")] = 3,
     seed: Annotated[
-        int,
+        int | None,
         typer.Option(help="Run only this seed, others elsewhere: planted in the same folder, a table's with --join."),
-    ] = 0,
+    ] = None,
     join: Annotated[
         list[Path] | None,
         typer.Option(
@@ -93,6 +93,8 @@ def reproduce(
     from trueneg.recipes.scripts import SCRIPTS
 
     output = Output(as_json, quiet)
+    if seed is not None and seed < 1:
+        raise ConfigError(f"seed must be at least 1, got {seed}")
     if form != TABLE and form not in SCRIPTS:
         raise ConfigError(unknown_name("format", form, [TABLE, *SCRIPTS]))
     if form != TABLE and not dry_run:
@@ -123,7 +125,7 @@ def reproduce(
             refuse_given(context, {"seeds"}, f"reproduce {recipe} --seed")
         extra = [name.strip() for name in arms.split(",") if name.strip()]
         planned = plan_tables(
-            recipe, out, scale=scale, data=data, seeds=seeds, seed=seed, join=join or [], arms=extra,
+            recipe, out, scale=scale, data=data, seeds=seeds, seed=seed or 0, join=join or [], arms=extra,
             settings=settings or [],
         )  # fmt: skip
         if dry_run:

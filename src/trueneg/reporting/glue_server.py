@@ -24,6 +24,7 @@ from trueneg.files.names import distinct_names
 from trueneg.files.records import read_record
 from trueneg.files.text import csv_rows
 from trueneg.reporting.tables import Column, Table
+from trueneg.tasks.records import read_lines
 
 FILES = ("glue-test.csv", "glue-test.json")
 TASKS = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "QNLI", "RTE")
@@ -66,7 +67,7 @@ def server_scores(folder: str | Path) -> dict[str, float] | None:
 
 def _rows(path: Path) -> list[tuple[str, float, str]]:
     rows = []
-    lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+    lines = [f"{line}\n" for _, line in read_lines(path)]
     for line, cells in csv_rows(path, lines, ",", TaskError):
         try:
             name, score = cells

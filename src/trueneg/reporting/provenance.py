@@ -174,9 +174,9 @@ _NAMED = ("start_from", "task.name", "train.seed")
 
 def _changed(recorded: Mapping[str, Any], preset: str) -> Iterator[str]:
     """Yield the options that have an effect, and that a preset does not set so for every encoder."""
-    make = FINETUNE_PRESETS.get(preset)
-    sizes = [(size, family) for size in (SMALL, BASE, BASE + 1) for family in ("text", SQUAD)]
-    presets = [flatten(encode(make(str(recorded["task.name"]), *one))) for one in sizes] if make else [{}]
+    make, task = FINETUNE_PRESETS.get(preset), str(recorded["task.name"])
+    family = SQUAD if task.partition("/")[0] == SQUAD else "text"
+    presets = [flatten(encode(make(task, size, family))) for size in (SMALL, BASE, BASE + 1)] if make else [{}]
     values = {**flatten(encode(FinetuneConfig())), **recorded}
     for name, rule in rules(FinetuneConfig).items():
         if name in recorded and name not in _NAMED and (rule.resume != "free" or name == "plugins"):
@@ -236,7 +236,8 @@ def _of_files(sources: Sources) -> Iterator[Row]:
             command += ["--rows", str(file.read.rows)] if file.read.rows else []
             yield (file.name, f"encoders: {what}", "–", *_versions(file.read.versions), shlex.join(command))
     for file in sources.files["detectors"]:
-        command = ["trueneg", "detect", "benchmark", "--data", *file.read.data]
+        data = [*file.read.data]
+        command = ["trueneg", "detect", "benchmark", "--data", data[0] if len(data) == 1 else "DATA"]
         command += [part for one in file.read.measured for part in ("--detector", one.detector)]
         command += _of_benchmark(file.read.options)
         seed = str(file.read.options.get("seed", "–"))

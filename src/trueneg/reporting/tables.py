@@ -230,7 +230,7 @@ def shown_table(table: Table, name: str) -> dict[str, str]:
         table: The table, shown without its figure.
         name: Name of the CSV file, without ``.csv``.
     """
-    link = f'<a download="{name}.csv" href="data:text/csv;charset=utf-8,{quote(table.csv())}">CSV</a>'
+    link = f'<a download="{_html(name)}.csv" href="data:text/csv;charset=utf-8,{quote(table.csv())}">CSV</a>'
     markup, tools = replace(table, title="", figure="").html(), f'<p class="tools">{link}</p>'
     return {"title": table.title, "html": markup + tools, "link": tools}
 

@@ -19,7 +19,7 @@ from trueneg.corpus.mixture import open_corpora
 from trueneg.detectors.specification import check_forms_apply
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.loading import objective_of
-from trueneg.objectives import with_objective
+from trueneg.objectives import objective_kind, with_objective
 from trueneg.registry import load_plugins, loaded_plugins
 from trueneg.runs.automatic import resolve_packing
 from trueneg.runs.stages import apart, staged
@@ -142,7 +142,11 @@ def _with_epochs(config: PretrainConfig, epochs: float, settings: Sequence[str])
     corpora = open_corpora(config.corpus)
     plain = replace(config, objective=PretrainConfig().objective)  # which reads no tags or annotations
     rows = rows_of(plain, corpora)
-    settled, _ = resolve_packing(config, rows, choose_device(config.train.device))
+    device, encoders = choose_device(config.train.device), []
+    if config.corpus.pack == "auto" and device.type == "cuda":  # where it depends on the model
+        kind = objective_kind(config.objective.name)
+        encoders = kind.encoders(kind.make_model(config, corpora[0].load_tokenizer()))
+    settled, _ = resolve_packing(config, rows, device, encoders)
     if settled.corpus.is_packed and not rows.is_packed:
         rows = rows_of(replace(plain, corpus=settled.corpus), corpora)
     steps = steps_for(config.train, math.ceil(epochs * len(rows)))

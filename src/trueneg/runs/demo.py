@@ -118,7 +118,8 @@ def run_demo(
     Raises:
         LexiconError: without WordNet.
         MissingExtraError: without the encoder's package.
-        Interrupted: after Ctrl-C, SIGTERM or SIGHUP, once the current step is saved.
+        Interrupted: after Ctrl-C, SIGTERM or SIGHUP, or when ``train.max_minutes`` are over, once the current step is
+            saved.
     """
     from trueneg.corpus.build import build_corpus
     from trueneg.evaluation.masked_lm.held_out import evaluate_held_out
@@ -140,7 +141,7 @@ def run_demo(
                 build_corpus([str(text)], encoder, folder / "corpus", valid=0.05, progress=bar.advance)
         run_folder = folder / "run"
         trained = pretrain(config, run_folder, resume=True, quiet=quiet)
-        if trained.reason == "interrupted":
+        if trained.reason != "finished":
             raise Interrupted(f"saved step {trained.step:,} in '{run_folder}': run the same command again to continue")
         say("looking for false negatives in held-out text")
         detector, kept = evaluated_by(config)
