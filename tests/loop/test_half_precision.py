@@ -83,6 +83,15 @@ def test_a_loss_that_is_not_finite_ends_the_run_all_the_same(
         pretrain(config_of("mlm", *FP16), tmp_path / "run", quiet=True)
 
 
+def test_a_loss_that_is_not_finite_on_one_process_ends_them_all(config_of: MakeConfig, tmp_path: Path) -> None:
+    """While gradients are scaled the others only see a gradient that overflowed."""
+    config = config_of("mlm", *FP16[:-1], "train.steps=6", "train.timeout_seconds=60")
+    told = together(config, tmp_path / "run", 2, {1: {"before_step": (3, poison)}})
+    assert [(answer["error"], "not finite at step 4" in answer["message"]) for answer in told] == [
+        ("DivergedError", True)
+    ] * 2
+
+
 def test_gradients_that_overflow_unscaled_end_it_too(
     config_of: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

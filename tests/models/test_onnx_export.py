@@ -126,6 +126,15 @@ def test_a_discriminator_of_an_architecture_without_one_keeps_its_head(tmp_path:
     assert not json.loads((tmp_path / "onnx" / "config.json").read_text()).get("architectures")
 
 
+@pytest.mark.parametrize("mode", ["weightedmean", "lasttoken"])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_pooling_without_a_graph_is_refused(mode: str, is_new: bool, tmp_path: Path) -> None:
+    old = {"weightedmean": "pooling_mode_weightedmean_tokens", "lasttoken": "pooling_mode_lasttoken"}[mode]
+    source = make_sentence_encoder(tmp_path / "source", {"pooling_mode": mode} if is_new else {old: True})
+    with pytest.raises(ModelError, match=f"pools by '{mode}.*which has no graph here: use --head encoder"):
+        export_onnx(str(source), tmp_path / "onnx", "sentence")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["all", "mean"])
 def test_a_sentence_graph_pools_as_the_modules_say(mode: str, tmp_path: Path) -> None:

@@ -20,12 +20,13 @@ from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals
 from trueneg.detectors.ema import EmaDetector
 from trueneg.errors import TruenegWarning
-from trueneg.models.logits import ChunkedLogits
+from trueneg.models.logits import ChunkedLogits, WholeLogits
 from trueneg.objectives.base import TrainingModule
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.mlm import MaskedLM
 from trueneg.objectives.regularization import SentenceRegularization, SoftRegularization
 from trueneg.objectives.rtd import ReplacedTokenDetection
+from trueneg.objectives.smoothing import Smoothing
 
 BATCH = tiny.padded_batch()
 CHUNK = 5 * tiny.VOCAB_SIZE * 4 / 2**20
@@ -251,3 +252,19 @@ def test_a_head_that_cannot_be_cut_says_so_once() -> None:
         TrainingModule(model, make(None, CHUNK))
     prediction = make(None, CHUNK).predict(model, BATCH)
     assert not isinstance(prediction.logits, ChunkedLogits)
+
+
+@pytest.mark.parametrize("source", ["self", "average", "teacher", "ema"])
+def test_no_part_holds_more_logits_than_are_allowed(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Whole(WholeLogits):
+        def __init__(self, *_: Any) -> None:
+            raise AssertionError("all logits are held at once")
+
+    monkeypatch.setattr("trueneg.models.logits.WholeLogits", Whole)
+    teacher = tiny.make_masked_lm(seed=7) if source == "teacher" else None
+    correction = HardCorrection(EmaDetector(top=4), "soft_targets") if source == "ema" else None
+    smoothing = None if source == "ema" else Smoothing(source, teacher=teacher)
+    objective = MaskedLM(tiny.make_masking(), correction, smoothing=smoothing, max_logits_mb=CHUNK)
+    model = tiny.make_masked_lm()
+    objective.attach(model)
+    assert objective(model, BATCH).terms["mlm"].isfinite()

@@ -10,14 +10,14 @@ from trueneg.corruption.rows import MaskedRows
 from trueneg.detectors.base import Detector, Proposals, credit_of
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.errors import ConfigError
-from trueneg.models.logits import Logits, logits_at
+from trueneg.models.logits import Logits, MakesLogits, logits_at
 from trueneg.models.moving_average import MovingAverage
 
 OPTIONS = ("momentum", "top")
 THRESHOLD = 0.05
 
 
-class EmaDetector(MovingAverage, Detector):
+class EmaDetector(MovingAverage, Detector, MakesLogits):
     """Credit where a moving average of the model, which sees gold, gives the prediction enough probability beside gold.
 
     The score is p(predicted) / (p(predicted) + p(gold)) under the average; credit is its acceptance. There is
@@ -61,7 +61,7 @@ class EmaDetector(MovingAverage, Detector):
     def _logits(self, batch: MaskedRows) -> Logits:
         """Logits of the average at the masked positions of the unmasked text."""
         hidden = self.average.encode(batch.rows.input_ids, batch.rows)
-        return logits_at(self.average, hidden, batch.positions, temperatures=())
+        return logits_at(self.average, hidden, batch.positions, self.max_logits_mb, temperatures=())
 
     def _credit(self, logits: Tensor, gold: Tensor, is_whole_word: Tensor, tokens: Tensor) -> tuple[Tensor]:
         """Acceptance of tokens ``[*, n]`` if at least 1/2, else 0."""

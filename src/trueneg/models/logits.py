@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from trueneg.models.backbone import MaskedLanguageModel
@@ -21,6 +21,20 @@ NEVER = -1e30
 """Logit of padding entries of the vocabulary."""
 
 Read = Callable[..., tuple[Tensor, ...]]
+
+
+class MakesLogits:
+    """A part of an objective that computes logits of its own besides those of the loss."""
+
+    max_logits_mb: float = AUTO
+    """Largest size of logits held in memory: see ``logits_of``."""
+
+
+def limit_logits(module: nn.Module, max_mb: float) -> None:
+    """Set ``max_logits_mb`` of all parts of a module that compute logits."""
+    for part in module.modules():
+        if isinstance(part, MakesLogits):
+            part.max_logits_mb = max_mb
 
 
 class Logits(ABC):
@@ -261,7 +275,8 @@ def padded(weight: Tensor, bias: Tensor | None, multiple: int) -> tuple[Tensor, 
     num = -len(weight) % multiple
     if not num:
         return weight, bias
-    return functional.pad(weight, (0, 0, 0, num)), functional.pad(bias, (0, num), value=NEVER)
+    never = max(NEVER, torch.finfo(bias.dtype).min)  # float16 has no number as small as NEVER
+    return functional.pad(weight, (0, 0, 0, num)), functional.pad(bias, (0, num), value=never)
 
 
 def _apply(function: Any, *given: Any) -> Any:

@@ -146,7 +146,7 @@ def write_mean_pooling(target: Path, width: int, length: int) -> None:
 
 
 def pooling_of(folder: Path) -> list[str]:
-    """Pooling modes of a sentence encoder: ``mean``, ``cls``, …; ``mean`` if none is set.
+    """Pooling modes of a sentence encoder: ``mean``, ``cls``, …; ``mean`` without any setting.
 
     Raises:
         ModelError: as ``read_modules``.
@@ -155,7 +155,10 @@ def pooling_of(folder: Path) -> list[str]:
     if pooling is None:
         return ["mean"]
     settings = _settings(folder / pooling.path / "config.json")
-    chosen = settings.get("pooling_mode", [mode for key, mode in POOLING_KEYS.items() if settings.get(key)])
+    # Modes that releases before 6 had besides are named by the rest of their key.
+    others = {key: key.removeprefix("pooling_mode_") for key in settings if key.startswith("pooling_mode_")}
+    names = POOLING_KEYS | {key: name for key, name in others.items() if key not in POOLING_KEYS}
+    chosen = settings.get("pooling_mode", [mode for key, mode in names.items() if settings.get(key)])
     return [chosen] if isinstance(chosen, str) else [str(mode) for mode in chosen] or ["mean"]
 
 

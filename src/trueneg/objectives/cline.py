@@ -20,6 +20,7 @@ from trueneg.corruption.views.batch import ANTONYM, KEPT, SYNONYM, Stack, View, 
 from trueneg.corruption.views.rows import ViewReader, make_substitution
 from trueneg.errors import ConfigError
 from trueneg.models.loading import load_semantic, masked_lm_of_shapes
+from trueneg.models.logits import limit_logits
 from trueneg.models.semantic import SemanticEncoder
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.contrast import contrast_loss, others_of_batch, released_loss, similarities
@@ -70,6 +71,7 @@ class Cline(Objective[Views, ClineBatch]):
         self.masked_lm = masked_lm
         self.config = config
         self.guard = guard
+        limit_logits(self, masked_lm.max_logits_mb)
         self.terms = tuple(
             name for name, is_on in zip(TERMS, (True, config.rtd, config.contrast), strict=True) if is_on
         )

@@ -17,7 +17,7 @@ from trueneg.corruption.rows import MaskedRows, Rows
 from trueneg.detectors import make_detector
 from trueneg.errors import ConfigError, TruenegWarning
 from trueneg.models.backbone import MaskedLanguageModel
-from trueneg.models.logits import AUTO, logits_at
+from trueneg.models.logits import AUTO, limit_logits, logits_at
 from trueneg.objectives.base import Objective, Outcome, Sums
 from trueneg.objectives.correction import HardCorrection
 from trueneg.objectives.hard_tokens import HardTokens
@@ -87,6 +87,7 @@ class MaskedLM(Objective[Rows, MaskedRows]):
         self.loss_temperature = loss_temperature
         self.judged: Literal["predicted", "argmax"] = judged
         self.max_logits_mb = max_logits_mb
+        limit_logits(self, max_logits_mb)
         self.weights = {"mlm": 1.0} | {regularizer.term: regularizer.weight for regularizer in regularizers}
 
     @classmethod

@@ -14,7 +14,7 @@ from trueneg.corruption.rows import MaskedRows
 from trueneg.errors import ConfigError, unknown_name
 from trueneg.models.backbone import MaskedLanguageModel
 from trueneg.models.loading import load_trained_masked_lm
-from trueneg.models.logits import Logits, logits_at
+from trueneg.models.logits import Logits, MakesLogits, logits_at
 from trueneg.models.modes import eval_mode
 from trueneg.models.moving_average import MovingAverage
 from trueneg.models.reading import weights_digest
@@ -42,7 +42,7 @@ class SoftTarget:
     """float32 ``[batch, slots, n]``, without gradient."""
 
 
-class Smoothing(nn.Module):
+class Smoothing(nn.Module, MakesLogits):
     """Mixes the target with a distribution: (1 - share) gold + share q.
 
     - ``uniform``: q is uniform over the vocabulary: plain label smoothing (Szegedy et al. 2016);
@@ -167,7 +167,9 @@ class Smoothing(nn.Module):
         for teacher in self._frozen:
             teacher.follow(ids)
         with eval_mode(source):
-            return logits_at(source, source.encode(ids, batch.rows), batch.positions, temperatures=())
+            return logits_at(
+                source, source.encode(ids, batch.rows), batch.positions, self.max_logits_mb, temperatures=()
+            )
 
     def loss(
         self, token_loss: Tensor, logits: Logits, few: Tensor, target: SoftTarget, temperature: float = 1.0

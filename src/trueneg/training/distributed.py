@@ -59,6 +59,14 @@ class Processes:
         torch.distributed.all_reduce(total)
         return total
 
+    def max_of(self, values: Tensor) -> Tensor:
+        """Maximum of a tensor, of the same shape on all processes, over them; the input is not modified."""
+        if self.world_size == 1:
+            return values
+        largest = values.clone()
+        torch.distributed.all_reduce(largest, torch.distributed.ReduceOp.MAX)
+        return largest
+
     def any_of(self, flags: Sequence[bool], device: torch.device) -> list[bool]:
         """Whether each flag is set on any process, in one all-reduce."""
         if self.world_size == 1:

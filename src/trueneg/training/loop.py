@@ -216,7 +216,7 @@ class Loop:
     def _log(self, norm: torch.Tensor) -> None:
         run = self.run
         # One transfer, so the device is waited for only once.
-        beside = {"gradient_norm": norm, "first_bad_step": run.first_bad_step}
+        beside = {"gradient_norm": norm, "first_bad_step": run.agreed_first_bad_step()}
         beside |= {"loss_scale": run.loss_scale()} if run.scaler.is_enabled() else {}
         readings = run.meter.read(run.processes, run.objective.weights, beside)
         self._refuse_divergence(int(readings.pop("first_bad_step")))
@@ -303,7 +303,7 @@ class Loop:
         self.on_save()
 
     def _check_finite(self) -> None:
-        self._refuse_divergence(int(self.run.first_bad_step.item()))
+        self._refuse_divergence(int(self.run.agreed_first_bad_step().item()))
 
     def _refuse_divergence(self, bad: int) -> None:
         """Raise an error if some step was not finite; ``bad`` is the first one, from 0, or -1."""

@@ -102,6 +102,14 @@ class Run:
         """The first step whose loss or gradient was not finite; -1 if there was none. Read rarely, since reading
         waits for the device."""
 
+    def agreed_first_bad_step(self) -> Tensor:
+        """``first_bad_step`` of any process; called by all.
+
+        Their losses are their own. Unless gradients are scaled, one that is not finite makes the common gradient so,
+        and the processes agree already.
+        """
+        return self.processes.max_of(self.first_bad_step) if self.scaler.is_enabled() else self.first_bad_step
+
     @classmethod
     def new(
         cls,
