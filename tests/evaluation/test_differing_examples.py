@@ -13,6 +13,8 @@ from trueneg.config.codec import encode
 from trueneg.config.finetune_options import FinetuneConfig, TaskConfig
 from trueneg.errors import TaskError
 from trueneg.evaluation.results.examples import differing_examples
+from trueneg.tasks.base import digest_of
+from trueneg.tasks.glue import GlueTask
 
 GOLD = [0, 1, 0, 1]
 HOSTILE = "a \x1b]0;title\x07 beast"
@@ -29,9 +31,9 @@ def data(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def write(folder: Path, data: Path, predicted: Mapping[int, list[int]], **fields: Any) -> Path:
+def write(folder: Path, glue: Path, predicted: Mapping[int, list[int]], **fields: Any) -> Path:
     for seed, values in predicted.items():
-        config = encode(FinetuneConfig(task=TaskConfig(name="glue/rte", data=str(data))))
+        config = encode(FinetuneConfig(task=TaskConfig(name="glue/rte", data=str(glue))))
         columns = {"gold": GOLD, "predicted": values}
         known = {"labels": ["entailment", "not_entailment"], "config": config, **fields}
         write_result(folder, "glue/rte", seed, columns, **known)
@@ -59,6 +61,18 @@ def test_without_the_data_the_key_is_there_and_the_reason(data: Path, tmp_path: 
     other = write_result(tmp_path / "x", "glue/rte", 1, {"gold": GOLD[:2], "predicted": [0, 0]}).parents[2]
     with pytest.raises(TaskError, match="are of different examples"):
         differing_examples(base, other)
+
+
+def test_a_text_of_other_data_is_not_shown_for_an_example(data: Path, tmp_path: Path) -> None:
+    """Keys may be the numbers of rows, which another row moves."""
+    digest = digest_of(sorted(GlueTask("rte", data).read("dev").examples, key=repr))
+    base, hc = (write(tmp_path / n, data, {1: [0, 1, 0, p]}, data=digest) for n, p in (("base", 0), ("hc", 1)))
+    (one,), notes = differing_examples(base, hc)
+    assert (one.text, notes) == ("text 3", [])
+    file = data / "RTE" / "dev.tsv"
+    file.write_text(file.read_text().replace("text 3", "text 4"))
+    (one,), notes = differing_examples(base, hc)
+    assert (one.text, notes) == ("", ["glue/rte, dev: no texts: the data have changed since"])
 
 
 def test_numbers_differ_by_how_near_they_are(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -28,14 +29,17 @@ from tiny_runs import (
 )
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
-from trueneg.config.codec import load_config, override
-from trueneg.config.finetune_options import FinetuneConfig
+from made_up_results import write_result
+from trueneg.config.codec import load_config, override, save_config
+from trueneg.config.finetune_options import FinetuneConfig, TaskConfig
 from trueneg.errors import CheckpointError, ConfigError, TaskError
 from trueneg.evaluation.results.comparison import compare
 from trueneg.evaluation.results.store import Result, find_results, load_predictions, load_result
 from trueneg.runs.configuring_finetuning import configure_finetuning
-from trueneg.runs.finetuned_models import evaluate_finetuned
+from trueneg.runs.finetuned_models import evaluate_finetuned, is_unseen
 from trueneg.runs.finetuning import Finetuned, finetune
+from trueneg.tasks import make_task
+from trueneg.tasks.base import digest_of
 from trueneg.tokenizer import load_tokenizer, save_tokenizer
 from trueneg.training.log import read_metrics
 
@@ -308,6 +312,56 @@ def test_of_a_new_file_everything_is_asked_and_of_the_trained_one_a_part(
     assert [r.num_examples for r in evaluate_finetuned(done.folder, data=str(moved))] == [6]
     new = write_table(tmp_path / "new.csv", 2, num=40)
     assert [r.num_examples for r in evaluate_finetuned(done.folder, data=str(new))] == [40]
+
+
+def test_a_model_is_never_evaluated_on_what_it_was_trained_on(
+    on_tables: Callable[[Path], Finetuned], tmp_path: Path
+) -> None:
+    films = write_table(tmp_path / "films.csv", 1)
+    done = on_tables(films)
+    with films.open("a") as file:
+        file.write("True,a happy end\n")
+    before = (done.folder / "dev.json").read_bytes()
+    with pytest.raises(TaskError, match=r"films.csv: .dev. is a part of the training examples"):
+        evaluate_finetuned(done.folder)
+    assert (done.folder / "dev.json").read_bytes() == before
+    write_table(tmp_path / "both" / "train.csv", 2)
+    write_table(tmp_path / "both" / "dev.csv", 3)
+    done = on_tables(tmp_path / "both")
+    with pytest.raises(TaskError, match=r"train.csv: '.*both/seed-1' was trained on all of it"):
+        evaluate_finetuned(done.folder, data=str(tmp_path / "both" / "train.csv"))
+
+
+def test_a_part_of_other_training_examples_is_not_evaluated(tmp_path: Path) -> None:
+    for split, label, number in itertools.product(("train", "test"), ("pos", "neg"), range(10)):
+        path = tmp_path / "aclImdb" / split / label / f"{number}_{9 if label == 'pos' else 1}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{split} {label} {number}")
+    options = TaskConfig(name="imdb", data=str(tmp_path))
+    task = make_task(options)
+    trained = {"task": "imdb", "data": {"train": digest_of(task.read("train").examples)}}
+    folder = write_result(tmp_path, "imdb", 1, {"gold": [0], "predicted": [0]}, train=trained).parent
+    save_config(FinetuneConfig(task=options), folder / "config.json")
+    assert not is_unseen(folder, task, "dev")
+    sets = tmp_path / "contrast-sets" / "IMDb" / "data"
+    sets.mkdir(parents=True)
+    for kind in ("original", "contrast"):
+        (sets / f"test_{kind}.tsv").write_text("Sentiment\tText\nPositive\ttrain pos 3\nNegative\ttrain neg 3\n")
+    changed = make_task(options)
+    with pytest.raises(TaskError, match="'dev' is a part of the training examples, and these are not those"):
+        is_unseen(folder, changed, "dev")
+    assert not is_unseen(folder, changed, "test")
+
+
+def test_a_task_without_labels_needs_a_split(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = finetune(configure("epochs=0.1"), tmp_path, quiet=True)
+    task = make_task(load_config(FinetuneConfig, done.folder / "config.json").task)
+    monkeypatch.setattr(task, "dev_splits", ())  # as those of glue/ax are
+    monkeypatch.setattr("trueneg.runs.finetuned_models.make_task", lambda options, labels: task)
+    with pytest.raises(ConfigError, match="glue/sst2 has no labelled split: name one with --split"):
+        evaluate_finetuned(done.folder)
 
 
 def test_seeds_differ_and_the_same_seed_does_not(configure: Configure, tmp_path: Path) -> None:

@@ -42,7 +42,6 @@ from trueneg.runs.finetuned_models import (
     open_finetuned,
     results_folder,
     seed_folders,
-    trained_on,
 )
 from trueneg.tasks.base import Encoded, Prediction, Split, Task, digest_of
 from trueneg.tasks.metrics import METRICS
@@ -85,8 +84,8 @@ class _Model:
     @cached_property
     def examples(self) -> Split[Any]:
         """Examples to attack: those of a split, or all of a single file that the model was not trained on."""
-        is_whole = is_unseen(trained_on(self.folder), self.task)
-        return self.task.read(self.split or self.task.dev_splits[0], is_whole=is_whole)
+        split = self.split or self.task.dev_splits[0]
+        return self.task.read(split, is_whole=is_unseen(self.folder, self.task, split, self.data))
 
     @property
     def _settings(self) -> list[str]:

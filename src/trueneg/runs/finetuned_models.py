@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -152,9 +152,10 @@ def evaluate_finetuned(
             f"'{target}' holds a model of its own, whose results these would replace: copy '{folder}' to "
             f"OTHER/TASK/seed-{config.train.seed}, and evaluate it there"
         )
-    is_whole = is_unseen(opened.trained, other)
+    if not (splits := splits or other.dev_splits):
+        raise ConfigError(f"{other.name} has no labelled split: name one with --split, as test")
     results = []
-    for split in splits or other.dev_splits:
+    for split in splits:
         result, predictions = evaluate_model(
             opened.model,
             other,
@@ -163,7 +164,7 @@ def evaluate_finetuned(
             split,
             step=config.train.steps,
             trained=opened.trained,
-            is_whole=is_whole,
+            is_whole=is_unseen(folder, other, split, config.task.data),
             progress=progress,
         )
         save_result(result, predictions, target)
@@ -225,17 +226,35 @@ def evaluate_contrast_set(
     return results
 
 
-def is_unseen(trained: Mapping[str, Any], task: Task[Any]) -> bool:
-    """Whether a task's data are a single file that the model was not trained on, according to its results.
+def is_unseen(folder: str | Path, task: Task[Any], split: str, data: str = "") -> bool:
+    """Whether a split is read from a single file of the user's that the model was not trained on, and so as a whole.
 
     Args:
-        trained: See ``trained_on``.
-        task: The task to evaluate; False if it has separate files for its splits.
+        folder: The model's, of one seed.
+        task: The task to evaluate.
+        split: The split; False if it has a file of its own.
+        data: The task's files; empty for those of fine-tuning.
+
+    Raises:
+        TaskError: if the split is a part of the training file, and which part the model was trained on cannot be told
+            since the file has changed, or another one takes its place.
     """
-    if not task.is_split_off:
-        return False
+    trained = trained_on(folder)
     known = trained.get("data", {}).get(task.train_split)
-    return known is not None and digest_of(task.read(task.train_split).examples) != known
+    is_other_task = not task.is_split_off and trained.get("task") != task.name
+    if split not in task.set_aside or known is None or is_other_task:
+        return False
+    if digest_of(task.read(task.train_split).examples) == known:
+        return False
+    own = load_config(FinetuneConfig, Path(folder) / CONFIG).task.data
+    if task.is_split_off and Path(data or own).resolve() != Path(own).resolve():
+        if digest_of(task.read(task.train_split, is_whole=True).examples) != known:
+            return True
+        raise TaskError(f"{data}: '{folder}' was trained on all of it: name another file to evaluate on")
+    raise TaskError(
+        f"{data or own}: '{split}' is a part of the training examples, and these are not those that '{folder}' was "
+        f"trained on: restore them, or evaluate on a split with a file of its own"
+    )
 
 
 def results_folder(model: Path, opened: FinetunedModel, results_in: str | Path = "") -> Path:
@@ -244,9 +263,13 @@ def results_folder(model: Path, opened: FinetunedModel, results_in: str | Path =
 
 
 def _seen(contrast: ContrastSet, opened: FinetunedModel) -> dict[str, int]:
-    """Counts of a contrast set's originals that a model was trained on; empty if its training files are gone."""
+    """Counts of a contrast set's originals that a model was trained on; empty if its training files are gone or new."""
+    task = opened.task
     try:
-        return training_counts(contrast, opened.task, partial(chosen_examples, opened.task, opened.config))
+        known = opened.trained.get("data", {}).get(task.train_split)
+        if known not in (None, digest_of(task.read(task.train_split).examples)):
+            raise TaskError("the training examples have changed since")
+        return training_counts(contrast, task, partial(chosen_examples, task, opened.config))
     except TaskError as error:
         warnings.warn(
             f"whether the contrast set's originals were trained on cannot be told: {error}",

@@ -85,6 +85,8 @@ class Task(ABC, Generic[E]):
     """Labelled splits that results are reported on."""
     is_split_off: bool = False
     """Whether the validation split is a part of the user's training file, which ``read`` can also read as a whole."""
+    set_aside: tuple[str, ...] = ()
+    """Splits that are parts of the training file, and change with it."""
     left_out: frozenset[str] = frozenset()
     """``fingerprint``s of training examples that are not trained on, because they are in a contrast set."""
     notes: tuple[str, ...] = ()

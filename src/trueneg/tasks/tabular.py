@@ -96,6 +96,7 @@ class TabularTask(TextTask):
             notes.append(f"columns are separated by {first.delimiter!r}")
         self.is_split_off = "dev" not in splits and self.train_split in splits
         if self.is_split_off:
+            self.set_aside = ("dev",)
             notes.append(str(self.validation_part))
         self.notes = tuple(notes)
 

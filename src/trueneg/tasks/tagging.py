@@ -100,6 +100,7 @@ class TaggingTask(Task[Sentence]):
         self.fallback = OUTSIDE if self.is_of_entities else max(self.labels, key=lambda tag: frequency[tag])
         notes = [f"tags mark entities as {self.scheme} does"] if self.is_of_entities else ["tags mark no entities"]
         if self.is_split_off:
+            self.set_aside = ("dev",)
             notes.append(str(self.validation_part))
         self.notes = tuple(notes)
 

@@ -17,6 +17,7 @@ from trueneg.evaluation.results.store import Result, columns_of, load_prediction
 from trueneg.evaluation.results.summary import read_runs, refuse_other_data
 from trueneg.files.names import distinct_names
 from trueneg.tasks import make_task
+from trueneg.tasks.base import digest_of
 from trueneg.tasks.contrast_sets import read_contrast_set
 from trueneg.tasks.metrics import METRICS
 
@@ -76,8 +77,7 @@ def differing_examples(left: str | Path, *right: str | Path) -> tuple[list[Diffe
             common = sorted(seeds.keys() & others.keys())
             sides = [{seed: side[seed] for seed in common} if len(common) > 1 else side for side in (seeds, others)]
             differing = list(_differing(task, split, (names[0], name), sides))
-            result = next(iter(sides[0].values()))[1]
-            texts, note = _texts(result) if differing else ({}, "")
+            texts, note = _texts(*next(iter(sides[0].values()))) if differing else ({}, "")
             note = note or _without_text(differing, texts)
             notes |= dict.fromkeys([f"{task}, {split}: {note}"] if note else [])
             found += [_with_text(example, texts) for example in differing]
@@ -136,7 +136,7 @@ def _with_text(example: DifferingExample, texts: Mapping[str, tuple[str, str]]) 
     return DifferingExample(**{**vars(example), "text": text, "second": second})
 
 
-def _texts(result: Result) -> tuple[dict[str, tuple[str, str]], str]:
+def _texts(path: Path, result: Result) -> tuple[dict[str, tuple[str, str]], str]:
     """Read the texts of a result again, by key; or say why that is not possible."""
     if result.split.startswith("attack-"):
         return {}, "texts of attacks are in their own files"
@@ -153,7 +153,11 @@ def _texts(result: Result) -> tuple[dict[str, tuple[str, str]], str]:
             examples = list(make_task(config.task, result.labels or None).read(result.split, is_whole=True).examples)
     except (TaskError, ConfigError) as error:
         return {}, f"no texts: {error}"
-    return {str(example.key): _words(example) for example in examples}, ""
+    keys = _items(load_predictions(path)).keys()
+    evaluated = [example for example in examples if str(example.key) in keys]
+    if result.data not in ("", digest_of(sorted(evaluated, key=repr))):
+        return {}, "no texts: the data have changed since"
+    return {str(example.key): _words(example) for example in evaluated}, ""
 
 
 def _words(example: Any) -> tuple[str, str]:
