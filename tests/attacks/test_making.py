@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,6 +64,16 @@ def test_encoders_run_on_a_gpu_if_there_is_one(named: str, device: str, monkeypa
 def test_a_device_without_an_encoder_is_refused() -> None:
     with pytest.raises(ConfigError, match="typos takes no --device"):
         make_attack(AttackConfig(name="typos", device="cpu"))
+
+
+@pytest.mark.parametrize("name", ["textfooler", "masked-lm"])
+def test_a_seed_is_refused_where_nothing_is_drawn(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(masked_lm, "MaskedLMCandidates", lambda *_, **__: None)
+    (tmp_path / "near.json").write_text('{"film": ["movie"]}')
+    given = {"neighbours": str(tmp_path / "near.json")} if name == "textfooler" else {"masked_lm": "some"}
+    make_attack(AttackConfig(name=name, encoder="none", **given))
+    with pytest.raises(ConfigError, match=f"{name} takes no --seed: leave it out"):
+        make_attack(AttackConfig(name=name, encoder="none", seed=1, **given))
 
 
 def test_options_are_read_under_their_former_names() -> None:

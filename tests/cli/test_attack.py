@@ -152,6 +152,7 @@ def test_published_adversaries_are_asked_of_a_model(texts: Path, tmp_path: Path)
         '1,5,the small [[film]] number 7,the small [[movie]] number 7,"Successful"\n'
     )
     (one,) = works("attack", texts / "seed-1", "--load", log, "--json").data["attacked"]
+    assert one["counts"]["left_out"] == 1
     assert one["attack"] == {"name": "published", "file": "log.csv", "left_out": 1, "task": "reviews", "split": "log"}
     assert one["num_examples"] == 2
     assert (one["metrics"]["accuracy_before"], one["metrics"]["accuracy_under_attack"]) == (1.0, 0.5)

@@ -56,6 +56,15 @@ def test_questions_answers_and_paragraphs(tmp_path: Path) -> None:
     ]
 
 
+def test_an_empty_answer_is_no_answer(tmp_path: Path) -> None:
+    """As the official scorer of 2.0 has it; in 1.1 there is none."""
+    data = dataset(article(paragraph(qa("q1", ("", 0), is_impossible=True), qa("q2", ("1889", 23), ("", 0)))))
+    split = read(tmp_path, data, "2.0")
+    assert [example.is_impossible for example in split.examples] == [True, False]
+    assert split.examples[1].answers == (SquadAnswer("1889", 23),) and not split.counts
+    assert read(tmp_path, data).counts == {"answers_misaligned": 2, "contradictory": 1}
+
+
 def test_a_title_may_be_missing(tmp_path: Path) -> None:
     articles = [{"paragraphs": [paragraph(qa(key, ("1889", 23)))]} for key in ("q1", "q2")]
     assert [e.group for e in read(tmp_path, dataset(*articles)).examples] == ["0/0", "1/0"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -82,6 +83,31 @@ def test_in_tsv_quote_characters_are_text_unless_they_are_doubled_throughout(
     file(tmp_path, "dev.tsv", "text\tlabel\nx\tyes\n")
     train = TabularTask("t", tmp_path).read("train")
     assert [e.text for e in train.examples] == expected and train.counts == counts
+
+
+def test_line_breaks_in_quoted_cells_of_tsv_are_read_as_written(tmp_path: Path) -> None:
+    rows = [(f'He said "fine {n}" to me' if n % 3 else f"film {n}", ("good", "bad")[n % 2]) for n in range(400)]
+    rows[10:12] = [("First line,\nand a second one.", "bad"), ('A tab\t, and a "quote"\n\nafter it', "good")]
+    path = tmp_path / "reviews.tsv"
+    with path.open("w", newline="") as out:
+        csv.writer(out, delimiter="\t").writerows([("text", "label"), *rows])
+    read = read_records(path)
+    assert [*read.rows] == rows
+    assert read.counts == {"quoted_cells": sum(any(sign in text for sign in '"\n\t') for text, _ in rows)}
+    # An opening quote that is text, and a line that is malformed for another reason.
+    texts = [(f"film {n}", "good") for n in range(300)]
+    path.write_text("\n".join(["text\tlabel", '"open\tbad', *map("\t".join, texts), "lost"]) + "\n")
+    assert read_records(path).rows[0] == ('"open', "bad")
+    assert read_records(path).counts == {"malformed_lines": 1}
+
+
+def test_half_of_an_emoji_is_a_malformed_line(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"film {n}", "label": "good"}) for n in range(200)]
+    data = file(tmp_path, "tweets.jsonl", "\n".join([*lines, '{"text": "cut \\ud83d", "label": "bad"}']) + "\n")
+    assert read_records(data).counts == {"malformed_lines": 1} and len(read_records(data).rows) == 200
+    data = file(tmp_path, "few.jsonl", '{"text": "cut \\ud83d", "label": "bad"}\n')
+    with pytest.raises(TaskError, match=r"few.jsonl:1: a text holds half of a surrogate pair"):
+        read_records(data)
 
 
 def test_how_tsv_is_quoted_may_be_said(tmp_path: Path) -> None:
@@ -297,6 +323,25 @@ def test_a_model_that_has_labels_needs_no_training_file(tmp_path: Path) -> None:
     assert from_config(options, labels=["x", "y"]).labels == ("x", "y")
     with pytest.raises(TaskError, match=r"no training split .*, only test"):
         from_config(options)
+
+
+@pytest.mark.parametrize(
+    ("columns", "label_column", "note"),
+    [
+        ("text", "", "there is no column of labels: nothing is labelled"),
+        ("text", "stars", "there is no column 'stars': nothing is labelled"),
+        ("text,label", "stars", "there is no column 'stars': nothing is labelled"),
+        ("text,source", "", "there is no column of labels: nothing is labelled"),
+    ],
+)
+def test_texts_without_labels_can_be_predicted(columns: str, label_column: str, note: str, tmp_path: Path) -> None:
+    width = columns.count(",") + 1
+    data = file(tmp_path, "new.csv", f"{columns}\n" + "".join(",".join([f"film {n}"] * width) + "\n" for n in range(3)))
+    options = TaskConfig(name="classification", data=str(data), text_column="text", label_column=label_column)
+    task = from_config(options, ["bad", "good"])
+    read = task.read("dev", is_whole=True)
+    assert (read.is_labelled, [example.label for example in read.examples]) == (False, [None] * 3)
+    assert note in task.notes
 
 
 def test_pairs_of_ones_own_may_be_swapped_if_asked(tmp_path: Path) -> None:

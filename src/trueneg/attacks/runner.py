@@ -256,7 +256,8 @@ def _evaluated(model: _Model, attack_set: AttackSet, results_in: str | Path = ""
         rows = (_rows_read(read, len(examples)) for read in (read_before, read_after))
         happened = {
             **read_after.counts,
-            "left_out": 0 if is_squad else len(attack_set.examples) - len(examples),
+            "left_out": attack_set.attack.get("left_out", 0)
+            + (0 if is_squad else len(attack_set.examples) - len(examples)),
             "missing_predictions": sum(bool(prediction.get("is_missing")) for prediction in after),
             "truncated_away": sum(
                 example.adversarial != example.original and then == now

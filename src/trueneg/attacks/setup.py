@@ -55,7 +55,7 @@ class AttackSetup:
         self.profile = config.profile
         self.provenance: dict[str, str] = {}
         """Identification of the resources that were read, as JSON."""
-        self._read = {"name", "profile", "seed", "settings"}
+        self._read = {"name", "profile", "settings"}
 
     def options(self, profiles: Mapping[str, Any], needs: Needs = ()) -> Any:
         """Choose a profile, and apply the settings to its options.
@@ -73,6 +73,12 @@ class AttackSetup:
         options = override(profiles[self.profile], self.config.settings)
         refuse_idle(options, self.config.settings, needs)
         return options
+
+    @property
+    def seed(self) -> int:
+        """The random seed, for attacks that draw."""
+        self._read.add("seed")
+        return self.config.seed
 
     @property
     def tagger(self) -> Tagger:

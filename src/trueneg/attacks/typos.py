@@ -56,7 +56,7 @@ PROFILES: Mapping[str, TypoOptions] = MappingProxyType({"default": TypoOptions()
 def make_typos(setup: AttackSetup) -> Attack:
     """Keyboard typos in texts or SQuAD contexts: a query-free control."""
     options = setup.options(PROFILES)
-    return Attack(partial(typos, seed=setup.config.seed, options=options), options, ("text", "squad"))
+    return Attack(partial(typos, seed=setup.seed, options=options), options, ("text", "squad"))
 
 
 def typos(examples: Sequence[E], *, seed: int, options: TypoOptions | None = None) -> list[AdversarialExample[E]]:

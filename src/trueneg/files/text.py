@@ -53,6 +53,20 @@ def delimiter_of(header: str) -> str:
     return found if found in header else ","
 
 
+def is_unicode(text: str) -> bool:
+    r"""Whether a text can be encoded: JSON may hold half of a surrogate pair, which is no character.
+
+    Example:
+        >>> is_unicode("\U0001f600"), is_unicode("\ud83d")
+        (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def csv_rows(
     path: object, lines: Iterable[str], delimiter: str, error: type[TruenegError], *, longest: int = LONGEST_TEXT
 ) -> Iterator[tuple[int, list[str]]]:

@@ -244,6 +244,8 @@ def is_unseen(folder: str | Path, task: Task[Any], split: str, data: str = "") -
     is_other_task = not task.is_split_off and trained.get("task") != task.name
     if split not in task.set_aside or known is None or is_other_task:
         return False
+    if task.is_split_off and not task.read(task.train_split, is_whole=True).is_labelled:
+        return True
     if digest_of(task.read(task.train_split).examples) == known:
         return False
     own = load_config(FinetuneConfig, Path(folder) / CONFIG).task.data

@@ -14,7 +14,7 @@ import numpy as np
 
 from trueneg.errors import TaskError, unknown_name
 from trueneg.files.records import parse_json
-from trueneg.files.text import conversion, csv_rows, delimiter_of, foreign_encoding
+from trueneg.files.text import conversion, csv_rows, delimiter_of, foreign_encoding, is_unicode
 
 SPLIT_NAMES = {
     "train": ("train", "training"),
@@ -161,7 +161,8 @@ def read_records(path: Path, *, is_quoted: bool | None = None) -> Records:
         path: File, whose extension determines the format.
         is_quoted: Whether quote characters around a cell are not part of its text, as spreadsheets write them. By
             default True for CSV, and for TSV if every cell that begins with a quote character is well formed and one
-            of them contains a doubled quote; ``quoted_cells`` then counts them.
+            of them contains a doubled quote, or if only then all rows have as many cells as the first line, some with
+            line breaks; ``quoted_cells`` then counts them.
 
     Raises:
         TaskError: naming file and line: for text that is not UTF-8, a file without rows, repeated names, or more
@@ -302,10 +303,21 @@ def _plain(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def _num_quoted(path: Path) -> int:
-    """Count quoted cells of a TSV file, if all that begin with a quote are well formed and one has a doubled quote."""
-    quoted = [cell for _, row in _plain(path, "\t") for cell in row if cell.startswith('"')]
-    is_shown = any('""' in cell[1:-1] for cell in quoted)
-    return len(quoted) if is_shown and all(_QUOTED.fullmatch(cell) for cell in quoted) else 0
+    """Count quoted cells of a TSV file; 0 if quote characters are text."""
+    rows = [row for _, row in _plain(path, "\t") if any(row)]
+    quoted = [cell for row in rows for cell in row if cell.startswith('"')]
+    if all(_QUOTED.fullmatch(cell) for cell in quoted):
+        return len(quoted) if any('""' in cell[1:-1] for cell in quoted) else 0
+    if all(len(row) == len(rows[0]) for row in rows):
+        return 0
+    try:
+        whole = [row for _, row in _quoted(path, "\t") if any(row)]
+    except TaskError:
+        return 0
+    if any(len(row) != len(rows[0]) for row in whole):
+        return 0
+    # Which cells were quoted is not known any more: writers quote those that have to be.
+    return sum(any(sign in cell for sign in '"\n\t') for row in whole for cell in row)
 
 
 def _quoted(path: Path, delimiter: str) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -344,10 +356,12 @@ def _read_json_lines(path: Path) -> Records:
         except (ValueError, RecursionError) as error:
             broken.append((number, f"not JSON ({error})"))
             continue
-        if isinstance(value, dict):
-            rows.append((number, value))
-        else:
+        if not isinstance(value, dict):
             broken.append((number, f"each line must be an object, got {type(value).__name__}"))
+        elif not is_unicode("".join(one for one in value.values() if isinstance(one, str))):
+            broken.append((number, "a text holds half of a surrogate pair, as of an emoji that was cut"))
+        else:
+            rows.append((number, value))
     num_lines = len(rows) + len(broken)
     if broken and _text(path).lstrip().startswith("["):
         raise TaskError(f"{path}: a JSON array: write one object a line (jq -c '.[]' FILE > {path.stem}.jsonl)")

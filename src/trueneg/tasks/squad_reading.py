@@ -92,7 +92,7 @@ def squad_split(data: Any, source: Path | str, split: str, *, with_impossible: b
     examples: list[SquadExample] = []
     place_of: dict[str, str] = {}
     for entry, context, group in questions:
-        example = _example(entry, context, group, is_labelled, counts)
+        example = _example(entry, context, group, is_labelled, with_impossible, counts)
         if example.key in place_of:
             raise entry.fault(f"has the id of {place_of[example.key]}, '{example.key}': make ids unique")
         place_of[example.key] = entry.place
@@ -149,10 +149,15 @@ def _questions(data: _Entry, counts: Counter[str]) -> Iterator[tuple[_Entry, str
                 yield question, context, group
 
 
-def _example(entry: _Entry, context: str, group: str, is_labelled: bool, counts: Counter[str]) -> SquadExample:
+def _example(
+    entry: _Entry, context: str, group: str, is_labelled: bool, with_impossible: bool, counts: Counter[str]
+) -> SquadExample:
     question = entry.get("question", str)
     counts.update(["empty_questions"] * (not question.strip()))
-    answers = tuple(_answer(given, context, counts) for given in entry.each("answers")) if is_labelled else ()
+    given_answers = list(entry.each("answers")) if is_labelled else []
+    if with_impossible:  # the official scorer drops answers without text, too: they are how some files say "no answer"
+        given_answers = [given for given in given_answers if given.get("text", str).strip()]
+    answers = tuple(_answer(given, context, counts) for given in given_answers)
     is_impossible = is_labelled and not answers
     if is_labelled and entry.has("is_impossible"):
         counts.update(["contradictory"] * (entry.get("is_impossible", bool) != is_impossible))

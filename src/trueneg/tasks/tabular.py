@@ -79,7 +79,7 @@ class TabularTask(TextTask):
         splits = self.source.splits
         first = self.source.records(self.train_split if self.train_split in splits else next(iter(splits)))
         given = TextColumns(text_column or "", second_column, label_column, group=group_column)
-        self.columns, notes = _resolve(first, given)
+        self.columns, notes = _resolve(first, given, labels)
         if labels is None and not is_regression:
             if self.train_split not in splits:
                 raise TaskError(
@@ -135,19 +135,28 @@ class TabularTask(TextTask):
         return self.validation_part.of(whole, labels, str(self.data), groups)
 
 
-def _resolve(records: Records, given: TextColumns) -> tuple[TextColumns, list[str]]:
-    """Find the columns that were not named (``text`` is then empty), and note which were guessed."""
+def _resolve(records: Records, given: TextColumns, labels: Sequence[str] | None) -> tuple[TextColumns, list[str]]:
+    """Find the columns that were not named (``text`` is then empty), and note which were guessed.
+
+    Args:
+        records: The rows.
+        given: The columns that were named.
+        labels: Labels of a trained model, which needs none in the file; None to train.
+    """
     names, notes = records.names, []
     named = {"text": given.text, "second": given.second, "label": given.label, "group": given.group}
+    if labels is not None and given.label not in (None, *names):
+        notes.append(f"there is no column {given.label!r}: nothing is labelled")
+        named["label"] = None
     for option, name in named.items():
         if name and name not in names:
             raise TaskError(f"{records.path}: --{option}-column: {unknown_name('column', name, names)}")
-    text, second, label, group = given.text, given.second, given.label, given.group
+    text, second, label, group = given.text, given.second, named["label"], given.group
     # A column without a name, as pandas writes its index, is not the text that was not named, though both are "".
     taken = (text or None, second, label, group)
     key = next((name for name in names if name.lower() in _KEYS and name not in taken), None)
     notes += [] if key is None else [f"examples are named by the column {key!r}"]
-    if label is None:
+    if label is None and given.label is None:
         found = [name for name in names if name.lower() in _LABELS and name not in (text, second, group)]
         if len(found) > 1:
             raise TaskError(f"{records.path}: --label-column is needed: it may be {' or '.join(map(repr, found))}")
@@ -157,12 +166,16 @@ def _resolve(records: Records, given: TextColumns) -> tuple[TextColumns, list[st
         notes.append(
             f"the text is the column {text!r}" if second is None else f"the texts are the columns {text!r}, {second!r}"
         )
-    if label is None:
+    if label is None and given.label is None:
         rest = [name for name in names if name not in (text, second, key, group)]
-        if len(rest) != 1:
+        values = {row[names.index(name)] for name in rest for row in records.rows}
+        if len(rest) == 1 and (labels is None or values <= {*labels, "", WITHHELD}):
+            label = rest[0]
+        elif labels is None:
             raise TaskError(f"{records.path}: --label-column is needed: {_columns(records)}")
-        label = rest[0]
-    if given.label is None:
+        else:
+            notes.append("there is no column of labels: nothing is labelled")
+    if given.label is None and label is not None:
         notes.append(f"the label is the column {label!r}")
     return TextColumns(text, second, label, key, group), notes
 

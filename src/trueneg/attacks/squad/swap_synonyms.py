@@ -88,7 +88,7 @@ _NEEDS: Needs = (
 def make_swap_synonyms(setup: AttackSetup) -> Attack:
     """Replace words of a SQuAD context by synonyms from WordNet (TextFlint's SwapSynWordNet)."""
     options = setup.options(PROFILES, _NEEDS)
-    seed = setup.config.seed
+    seed = setup.seed
     run = partial(swap_synonyms, seed=seed, wordnet=setup.wordnet, tagger=setup.tagger, options=options)
     return Attack(run, options, ("squad",))
 

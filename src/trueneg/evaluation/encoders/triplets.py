@@ -27,6 +27,7 @@ from trueneg.errors import ConfigError, TaskError
 from trueneg.evaluation.encoders.sentence_similarity import cosines
 from trueneg.evaluation.statistics.bootstrap import Bootstrap, ratio
 from trueneg.evaluation.statistics.intervals import Interval
+from trueneg.files.text import is_unicode
 from trueneg.hardware import to_float64
 from trueneg.models.text_reader import POOLINGS, Floats, States, TextReader
 from trueneg.tasks.records import read_lines
@@ -153,8 +154,8 @@ def read_triplets(path: Path) -> list[Triplet]:
 
 def _triplet(line: Mapping[str, Any]) -> Triplet:
     texts = [line[name] for name in ("original", "synonym", "antonym")]
-    if not all(isinstance(text, str) and text.strip() for text in texts):
-        raise ValueError("a text is empty or not a string")
+    if not all(isinstance(text, str) and text.strip() and is_unicode(text) for text in texts):
+        raise ValueError("a text is empty, not a string, or holds half of a surrogate pair")
     words = [
         tuple((str(word), str(other)) for word, other in line.get(name, ()))
         for name in ("synonym_words", "antonym_words")

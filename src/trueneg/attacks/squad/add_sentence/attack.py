@@ -88,7 +88,7 @@ def make_add_sentence(setup: AttackSetup) -> Attack:
     if names or setup.config.profile == "jia2017":
         raise ConfigError(f"add-sentence has {', '.join(names) or '--profile jia2017'} no more: {REMEDY}")
     options = setup.options(PROFILES)
-    seed = setup.config.seed
+    seed = setup.seed
     run = partial(add_sentence, seed=seed, wordnet=setup.wordnet, tagger=setup.tagger, options=options)
     return Attack(run, options, ("squad",))
 
