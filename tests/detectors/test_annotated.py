@@ -17,7 +17,7 @@ from trueneg.corpus.build import build_corpus
 from trueneg.corpus.rows import RowIndex
 from trueneg.corpus.store import Corpus
 from trueneg.corruption.rows import MaskedRows, Rows, Substitutes, read_rows
-from trueneg.detectors.annotated import AnnotatedDetector, make_detector
+from trueneg.detectors.annotated import AnnotatedDetector, make_detector, without_folders
 from trueneg.detectors.annotator import DetectorAnnotator
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
@@ -209,6 +209,11 @@ def test_what_it_says_of_itself(written: Path, table: LookupTable) -> None:
         **table.provenance,
     }
     assert not detector.state_dict()
+
+
+def test_where_annotations_lie_is_no_part_of_a_detector() -> None:
+    for first, second in (("notes", "notes-books"), ("notes-books", "notes"), ("/a/notes", '"/b/R & D"')):
+        assert without_folders(f"annotated:{first}@0.6 | annotated: {second}@0.6") == "annotated:@0.6 | annotated:@0.6"
 
 
 def test_annotations_that_cannot_be_used(written: Path, tmp_path: Path) -> None:

@@ -165,6 +165,21 @@ def test_annotating_lists_what_the_search_among_all_tokens_lists(top: int) -> No
     assert not any(own == token for own, slot in zip(gold.flatten().tolist(), found, strict=True) for token, _ in slot)
 
 
+@pytest.mark.parametrize("annotates", [False, True])
+@pytest.mark.parametrize("num_spellings", [1, 4])
+def test_a_list_is_as_long_in_a_vocabulary_with_several_spellings(num_spellings: int, annotates: bool) -> None:
+    """Each word has entries with and without a space before it, and with capitals, with the same prototype."""
+    words = torch.nn.functional.normalize(torch.rand(12, 8, generator=torch.Generator().manual_seed(0)), dim=-1)
+    table, kinds = words.repeat_interleave(num_spellings, 0), torch.arange(12 * num_spellings) % num_spellings
+    gold = torch.arange(0, 12 * num_spellings, num_spellings).unsqueeze(0)
+    batch: Any = SimpleNamespace(gold=gold, is_whole_word=torch.ones(gold.shape, dtype=torch.bool))
+    detector = PrototypeDetector(Given(words.unsqueeze(0)), table, kinds, 0.1, 8, annotates=annotates)
+    _, tokens, acceptance = detector.propose(gold, gold, batch)
+    assert (acceptance >= 0.5).sum(-1).tolist() == [[8] * 12]
+    cosines = (words @ words.T).fill_diagonal_(-1)
+    assert torch.equal(tokens // num_spellings, cosines.topk(8).indices.unsqueeze(0))
+
+
 def test_nothing_is_listed_where_nothing_is_accepted() -> None:
     gold = torch.zeros(2, 3, dtype=torch.int64)
     batch: Any = SimpleNamespace(gold=gold, is_whole_word=torch.ones(2, 3, dtype=torch.bool))

@@ -103,3 +103,7 @@ def test_a_calibration_of_itself(tmp_path: Path) -> None:
     write(path, detector=f"{path} | lexical")
     with pytest.raises(ConfigError, match="is calibrated from itself"):
         make_scorer(str(path))
+    write(path, detector=f"lexical & {tmp_path / 'other.json'}")
+    write(tmp_path / "other.json", detector=str(path))
+    with pytest.raises(ConfigError, match="is calibrated from itself"):
+        make_scorer(str(path))

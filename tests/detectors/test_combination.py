@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_encoders import WrittenDetector, WrittenScorer, at
+from tiny_encoders import WORDNET, WrittenDetector, WrittenScorer, at, encode_rows, masked_at, wordpiece
 from torch import nn
 
 import tiny
 from trueneg.corruption.rows import MaskedRows
+from trueneg.detectors import make_detector
 from trueneg.detectors.combination import CombinedDetector, CombinedScorer
+from trueneg.detectors.specification import Resources
 from trueneg.detectors.table import TableDetector
 
 CREDIT = st.dictionaries(st.integers(0, 9), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1)
@@ -39,6 +42,38 @@ def test_scorers_are_on_one_scale_before_they_are_compared() -> None:
     np.testing.assert_allclose(CombinedScorer("&", [strict, easy]).scores(asked), [0.5, 0.5 * 0.5 / 0.9])
     np.testing.assert_allclose(CombinedScorer("|", [strict, easy]).scores(asked), [0.5, 0.5 + 0.1 / 1.8])
     assert CombinedScorer("&", [strict, easy]).provenance == {"0.written": "by hand", "1.written": "by hand"}
+
+
+def test_combined_scorers_go_to_the_device_together() -> None:
+    class Moved(WrittenScorer):
+        def to(self, device: torch.device) -> None:
+            self.device = device
+
+    parts = [Moved({}), Moved({})]
+    CombinedScorer("&", [parts[0], CombinedScorer("!", parts[1:])]).to(torch.device("meta"))
+    assert [part.device for part in parts] == [torch.device("meta")] * 2
+
+
+def test_a_veto_by_a_scorer_rejects_what_it_knows_and_nothing_else(tmp_path: Path) -> None:
+    """Short words and stop words, which scorers are not asked about, stay."""
+    tokenizer = wordpiece()
+    words = [word for word in tokenizer.get_vocab() if word.isalpha()]
+    matrix = np.random.default_rng(0).random((len(words), 8))
+    lines = (f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, matrix, strict=True))
+    (tmp_path / "v.txt").write_text("".join(lines))
+    near = f"neighbours:{tmp_path / 'v.txt'}[top=50,among=whole-vocabulary]"
+    detectors = [
+        make_detector(text, tokenizer, Resources(wordnet=str(WORDNET)))
+        for text in (near, f"!antonym & {near}", "antonym")
+    ]
+    ids = torch.tensor([tokenizer.convert_tokens_to_ids(word) for word in words])
+    rows = encode_rows(tokenizer, [[" ".join(words)]], length=len(words) + 2)
+    batch = masked_at(rows, [list(range(1, len(words) + 1))])
+    gold, tokens = batch.gold.unsqueeze(-1), ids.expand(*batch.gold.shape, len(ids))
+    before, after, opposite = ((one.credit(gold, tokens, batch) >= 0.5) & (tokens != gold) for one in detectors)
+    assert torch.equal(after, before & ~opposite)
+    is_short = torch.tensor([len(word) < 3 for word in words])
+    assert after[..., is_short].any() and (before & opposite).any()
 
 
 def test_credit_of_detectors() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from trueneg.corpus.store import Corpus
 from trueneg.corpus.tokenizer_training import train_tokenizer
 from trueneg.detectors import language
 from trueneg.detectors.language import share_known, warn_of_another_language
+from trueneg.detectors.scorers.calibrated import KIND
 from trueneg.errors import TruenegWarning
 from trueneg.lexicon.wordnet import WordNet
 
@@ -41,6 +43,8 @@ def test_a_detector_of_english_tells_text_that_is_not(tmp_path: Path, monkeypatc
     assert share_known(other, other.load_tokenizer(), wordnet) == 0
     warn_of_another_language("lexical", english, english.load_tokenizer())
     warn_of_another_language("contextual:encoder@0.5", other, other.load_tokenizer())
-    for detector in ("lexical", "contextual:encoder@0.5 & !antonym", "prototypes:FILE & fits"):
+    calibrated = tmp_path / "det.json"
+    calibrated.write_text(json.dumps({"kind": KIND, "detector": "prototypes:FILE & fits", "threshold": 0.5}))
+    for detector in ("lexical", "contextual:encoder@0.5 & !antonym", "prototypes:FILE & fits", str(calibrated)):
         with pytest.warns(TruenegWarning, match="is of English, and WordNet knows 0% of the words of"):
             warn_of_another_language(detector, other, other.load_tokenizer())

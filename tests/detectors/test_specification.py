@@ -277,7 +277,7 @@ def shape(detector: object) -> object:
         ),
         (
             "(contextual:E | lexical) & !antonym",
-            ("&", ("|", "TableDetector", ("asked", "ContextualScorer")), ("asked", ("!", "RelationScorer"))),
+            ("&", ("|", "TableDetector", ("asked", "ContextualScorer")), ("!", ("asked", "RelationScorer"))),
         ),
         ("lexical & !ema", ("&", "TableDetector", ("!", "EmaDetector"))),
     ],

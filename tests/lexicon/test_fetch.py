@@ -14,6 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import zstandard
 from tiny_lexicon import TINY_WORDNET
 
 from trueneg.errors import LexiconError
@@ -47,16 +48,15 @@ def tar_head(name: str, kind: bytes, size: int) -> bytes:
     return head.tobuf(tarfile.GNU_FORMAT)
 
 
-def deb_of(members: dict[str, bytes]) -> bytes:
+def deb_of(members: dict[str, bytes], kind: str = "xz") -> bytes:
+    data = tar_of(members, "w:xz") if kind == "xz" else zstandard.compress(tar_of(members, "w"))
+
     def part(name: str, content: bytes) -> bytes:
         head = f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}`\n".encode()
         return head + content + b"\n" * (len(content) % 2)
 
     return (
-        b"!<arch>\n"
-        + part("debian-binary", b"2.0\n")
-        + part("control.tar.xz", b"odd")
-        + part("data.tar.xz", tar_of(members, "w:xz"))
+        b"!<arch>\n" + part("debian-binary", b"2.0\n") + part("control.tar.xz", b"odd") + part(f"data.tar.{kind}", data)
     )
 
 
@@ -95,8 +95,10 @@ def test_a_downloaded_wordnet_is_found(server: str, nowhere: Path) -> None:
         tar_of(tiny("WordNet-3.0/dict"), "w:gz"),
         tar_of(tiny("dict"), "w"),
         deb_of(tiny("./usr/share/wordnet")),
+        deb_of(tiny("./usr/share/wordnet"), "zst"),
+        zstandard.compress(tar_of(tiny("dict"), "w")),
     ],
-    ids=["zip", "flat", "tar.gz", "tar", "deb"],
+    ids=["zip", "flat", "tar.gz", "tar", "deb", "deb of today", "tar.zst"],
 )
 def test_archives_of_every_kind(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "archive").write_bytes(content)

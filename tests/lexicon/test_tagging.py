@@ -244,7 +244,14 @@ def spacy(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(model: str, exclude: Sequence[str]) -> MadeUpPipeline:
         if model == "missing":
             raise OSError("[E050] Can't find model 'missing'")
-        return MadeUpPipeline(*(("tagger",) if model in ("good", "gut") else ()), lang="de" if model == "gut" else "en")
+        names = {
+            "good": ("en", "tagger"),
+            "gut": ("de", "tagger"),
+            "bon": ("fr", "morphologizer"),
+            "en": ("en", "morphologizer"),
+        }
+        lang, *parts = names.get(model, ("en",))
+        return MadeUpPipeline(*parts, lang=lang)
 
     def document(vocab: object, words: list[str]) -> list[types.SimpleNamespace]:
         assert vocab is MadeUpPipeline.vocab
@@ -265,12 +272,14 @@ def test_spacy_tags_words_as_they_are_handed_over(spacy: None) -> None:
 
 
 def test_of_other_languages_spacys_universal_parts_of_speech_count(spacy: None) -> None:
-    found = make_tagger("spacy:gut")([["NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV", "DET", "PUNCT", "X"]])
-    assert found == [["NN", "NNP", "VB", "MD", "JJ", "RB", "DT", "", ""]]
+    for model in ("gut", "bon"):  # French pipelines have a morphologizer and no tagger
+        found = make_tagger(f"spacy:{model}")([["NOUN", "PROPN", "VERB", "AUX", "ADJ", "ADV", "DET", "PUNCT", "X"]])
+        assert found == [["NN", "NNP", "VB", "MD", "JJ", "RB", "DT", "", ""]]
 
 
 @pytest.mark.parametrize(
-    ("model", "message"), [("missing", "python -m spacy download missing"), ("plain", "has no tagger")]
+    ("model", "message"),
+    [("missing", "python -m spacy download missing"), ("plain", "has no tagger"), ("en", "has no tagger")],
 )
 def test_spacys_pipelines_that_do_not_tag(spacy: None, model: str, message: str) -> None:
     with pytest.raises(LexiconError, match=message):

@@ -7,6 +7,8 @@ both, and any scorer can be used as a detector through ``OnlineDetector``.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from transformers import PreTrainedTokenizerFast
 
 from trueneg.config.objective_options import CorrectionConfig
@@ -127,10 +129,21 @@ def _detector(wanted: Specification, tokenizer: PreTrainedTokenizerFast, resourc
         detector: Detector = DETECTORS.load(wanted.name)(wanted, tokenizer, resources)
         return detector
     scored = tuple(part for part in wanted.parts if _is_scored(part))
-    parts: list[Specification] = [part for part in wanted.parts if not _is_scored(part)]
+    # A scorer gives no credit to pairs that it is not asked about, such as short words; a veto must not reject them.
+    vetoes = [part for part in scored if _is_veto(part)]
+    if wanted.operator == "&" and len(vetoes) < len(scored):
+        vetoes = []  # another scorer gives them no credit anyway, and one question is enough
+    scored = tuple(part for part in scored if part not in vetoes)
+    parts = [part for part in wanted.parts if not _is_scored(part)]
     if scored:
         parts.append(Combination(wanted.operator, scored) if len(scored) > 1 else scored[0])
-    return CombinedDetector(wanted.operator, [_detector(part, tokenizer, resources) for part in parts])
+    made = [_detector(part, tokenizer, resources) for part in parts]
+    made += [CombinedDetector("!", [_detector(part.parts[0], tokenizer, resources)]) for part in vetoes]
+    return CombinedDetector(wanted.operator, made)
+
+
+def _is_veto(wanted: Specification) -> TypeGuard[Combination]:
+    return isinstance(wanted, Combination) and wanted.operator == "!"
 
 
 def _is_scored(wanted: Specification) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,9 +120,9 @@ def without_folders(detector: str) -> str:
         >>> without_folders("annotated:some/notes@0.6 & !antonym"), without_folders('annotated:"R & D/notes"')
         ('annotated:@0.6 & !antonym', 'annotated:')
     """
-    for folder in _folders(detector):
+    for folder in sorted(_folders(detector), key=len, reverse=True):  # one may be the beginning of another
         for written in (f'"{folder}"', folder):
-            detector = detector.replace(f"annotated:{written}", "annotated:")
+            detector = re.sub(rf"annotated:\s*{re.escape(written)}", "annotated:", detector)
     return detector
 
 

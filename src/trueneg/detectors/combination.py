@@ -44,6 +44,11 @@ class CombinedScorer(SubstitutionScorer):
         """Return the operator and the scorers' digests."""
         return self.operator, *(scorer.digest() for scorer in self.scorers)
 
+    def to(self, device: torch.device) -> None:
+        """Move the scorers' models to a device."""
+        for scorer in self.scorers:
+            scorer.to(device)
+
 
 class CombinedDetector(Detector):
     """Credit of several detectors: the maximum (``|``), the minimum (``&``), or 1 minus that of one (``!``).

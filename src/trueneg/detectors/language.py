@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trueneg.corpus.store import Corpus
-from trueneg.detectors.specification import leaves, parse
+from trueneg.detectors.specification import Leaf, leaves, parse
 from trueneg.errors import TruenegWarning
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.wordnet import WordNet
@@ -44,6 +44,14 @@ def share_known(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, wordnet: Wor
     return sum(map(is_known, words)) / len(words)
 
 
+def _with_calibrated(specification: str) -> list[Leaf]:
+    """Parts of a specification, and of those that its calibration files hold."""
+    from trueneg.detectors.scorers.calibrated import calibrated_parts
+
+    found = leaves(parse(specification))
+    return [part for leaf in found for part in (leaf, *calibrated_parts(leaf))]
+
+
 def warn_of_another_language(
     specification: str, corpus: Corpus, tokenizer: PreTrainedTokenizerFast, wordnet: str = ""
 ) -> None:
@@ -59,7 +67,7 @@ def warn_of_another_language(
         ConfigError: for an invalid specification.
         LexiconError: if WordNet is not found.
     """
-    names = [leaf.name for leaf in leaves(parse(specification)) if leaf.name in ENGLISH]
+    names = [leaf.name for leaf in _with_calibrated(specification) if leaf.name in ENGLISH]
     if not names:
         return
     share = share_known(corpus, tokenizer, WordNet.load(wordnet or None))

@@ -90,7 +90,7 @@ class PrototypeDetector(Detector):
 
     @torch.no_grad()
     def propose(self, gold: Tensor, predicted: Tensor, batch: MaskedRows) -> Proposals:
-        """List the tokens nearest to gold's vector."""
+        """List the tokens of gold's kind nearest to its vector."""
         vectors = self.vectors(batch)
         own = gold.clamp(max=len(self._table) - 1)
         search = self._accepted if self.annotates else self._nearest
@@ -104,7 +104,7 @@ class PrototypeDetector(Detector):
         return self.vectors.digest()
 
     def _nearest(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and tokens of the ``top`` nearest prototypes but gold's own, for unit vectors ``[n, hidden]``."""
+        """Cosines and tokens of the ``top`` nearest prototypes of gold's kind, for unit vectors ``[n, hidden]``."""
         found = [self._nearest_of(*part) for part in zip(vectors.split(_AT_ONCE), own.split(_AT_ONCE), strict=True)]
         cosines, tokens = (torch.cat(part) for part in zip(*found, strict=True))
         return cosines, tokens
@@ -112,6 +112,9 @@ class PrototypeDetector(Detector):
     def _nearest_of(self, vectors: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         with torch.autocast(vectors.device.type, enabled=False):
             cosines = (vectors @ self._table.T).scatter(1, own.unsqueeze(-1), -1.0)
+        # Otherwise the nearest are mostly gold and its neighbours in other spellings, where a vocabulary has these.
+        tokens = torch.arange(cosines.shape[-1], device=cosines.device)
+        cosines = cosines.masked_fill(~are_alike(self._kinds, own.unsqueeze(-1), tokens), -1.0)
         nearest = cosines.topk(min(self.top, cosines.shape[-1]))
         return nearest.values, nearest.indices
 
@@ -127,6 +130,8 @@ class PrototypeDetector(Detector):
             with torch.autocast(vectors.device.type, enabled=False):
                 cosines = vectors[slots] @ table.T
             slot, column = (cosines >= self.threshold).nonzero(as_tuple=True)
+            is_alike = are_alike(self._kinds, own[slots[slot]], listed[column])
+            slot, column = slot[is_alike], column[is_alike]
             found.append(_best(slots[slot], listed[column], cosines[slot, column], own, self.top))
         slot, rank, tokens, best = (torch.cat(part) for part in zip(*found, strict=True))
         width = int(rank.max()) + 1 if len(rank) else 0

@@ -17,6 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
+import zstandard
+
 from trueneg.errors import LexiconError
 from trueneg.files.digests import checksum
 from trueneg.lexicon.wordnet import WordNet
@@ -39,7 +41,10 @@ _MOST_MEMBERS = 2000  # Princeton's has some 200
 _HIGHEST_RATIO = 100  # of a member's size to its compressed size; WordNet's files have 4
 _SCHEMES = ("https",)
 _TIMEOUT = 60.0  # seconds without an answer
-_BROKEN = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
+_BROKEN = (
+    *(OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError),
+    zstandard.ZstdError,
+)
 
 
 def fetch_wordnet(
@@ -192,7 +197,12 @@ def _check_sizes(num_members: int, num_bytes: int) -> None:
 
 def _decompressed(content: bytes) -> IO[bytes]:
     file = io.BytesIO(content)
-    openers: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+    openers: dict[bytes, Any] = {
+        b"\x1f\x8b": gzip.open,
+        b"BZh": bz2.open,
+        b"\xfd7zXZ\x00": lzma.open,
+        b"\x28\xb5\x2f\xfd": zstandard.ZstdDecompressor().stream_reader,
+    }
     opener = next((opener for magic, opener in openers.items() if content.startswith(magic)), None)
     return file if opener is None else cast(IO[bytes], opener(file))
 

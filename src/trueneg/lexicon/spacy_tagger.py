@@ -53,10 +53,12 @@ class SpacyTagger:
             raise LexiconError(
                 f"spaCy cannot load the pipeline '{model}': install it with  python -m spacy download {model}"
             ) from error
-        if "tagger" not in self._pipeline.pipe_names:
-            raise LexiconError(f"spaCy's pipeline '{model}' has no tagger: name one that has, such as en_core_web_sm")
         self._make_document = Doc
         self._is_english = self._pipeline.meta.get("lang", "en") == "en"
+        # Several languages' published pipelines have a morphologizer instead, which finds the universal part of speech.
+        taggers = {"tagger"} if self._is_english else {"tagger", "morphologizer"}
+        if taggers.isdisjoint(self._pipeline.pipe_names):
+            raise LexiconError(f"spaCy's pipeline '{model}' has no tagger: name one that has, such as en_core_web_sm")
         self.provenance = {
             "spacy": importlib.metadata.version("spacy"),
             "model": model,

@@ -25,8 +25,7 @@ def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
     leaf.check(argument=True, what="FILE, written by 'trueneg detect calibrate'")
     content = read_calibration(leaf.argument)
     described = parse(content["detector"])
-    if any(part.name == "calibrated" and Path(part.argument) == Path(leaf.argument) for part in leaves(described)):
-        raise ConfigError(f"'{leaf.argument}' is calibrated from itself: calibrate what it was made from again")
+    calibrated_parts(leaf)
     assert resources.make is not None, "make_scorer passes itself"
     scorer = resources.make(described)
     if parameters := content["parameters"]:
@@ -42,6 +41,25 @@ def make_scorer(leaf: Leaf, resources: Resources) -> SubstitutionScorer:
     return scorer.with_threshold(
         threshold, {"calibration": Path(leaf.argument).name, "threshold": str(threshold), **noted}
     )
+
+
+def calibrated_parts(leaf: Leaf, within: tuple[Path, ...] = ()) -> list[Leaf]:
+    """List the parts of the detector that a calibration file holds, and of files that it names; none for other leaves.
+
+    Args:
+        leaf: A part of a specification.
+        within: Files that name this one.
+
+    Raises:
+        ConfigError: if a file is missing or invalid, or is calibrated from itself.
+    """
+    if leaf.name != "calibrated":
+        return []
+    path = Path(leaf.argument).resolve()
+    if path in within:
+        raise ConfigError(f"'{leaf.argument}' is calibrated from itself: calibrate what it was made from again")
+    parts = leaves(parse(read_calibration(leaf.argument)["detector"]))
+    return [one for part in parts for one in (part, *calibrated_parts(part, (*within, path)))]
 
 
 def encoder_folder(file: Path) -> Path:
