@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -221,6 +224,43 @@ def test_a_broken_run_goes_on_where_it_was(
         total = Breaking(annotator, 1 << 30, Stop)
         write_annotations(corpus, total, tmp_path / "whole", length=LENGTH, batch_size=3)
         assert rest.calls == total.calls - at
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_an_interruption_between_files_leaves_what_was_done_before(
+    number: int,
+    corpus: Path,
+    annotator: MadeUpAnnotator,
+    written: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Wherever in a batch: after one file is written and before the next one is."""
+    calls, opened = itertools.count(), Path.open
+
+    class Torn(io.FileIO):
+        def write(self, data: Any) -> int:
+            if next(calls) == number:
+                raise KeyboardInterrupt
+            return super().write(data)
+
+    def torn(path: Path, mode: str = "r", *others: Any, **options: Any) -> Any:
+        return Torn(path, "r+") if path.suffix == ".bin" and mode == "r+b" else opened(path, mode, *others, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Path, "open", torn)
+        write_annotations(corpus, annotator, tmp_path / "out", length=LENGTH, batch_size=3)
+    write_annotations(corpus, annotator, tmp_path / "out", length=LENGTH, batch_size=3)
+    assert contents(tmp_path / "out") == contents(written)
+
+
+def test_parts_are_not_put_into_the_folder_of_something_else(
+    corpus: Path, annotator: MadeUpAnnotator, tmp_path: Path
+) -> None:
+    before = contents(corpus)
+    with pytest.raises(CorpusError, match="holds a finished corpus: choose another --out"):
+        write_annotations(corpus, annotator, corpus, length=LENGTH, part="1/2")
+    assert contents(corpus) == before
 
 
 @pytest.mark.parametrize("part", ["counts", "substitutes", "credits"])

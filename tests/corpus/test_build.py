@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 from folders import contents
 from made_up_text import change_number, documents
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoTokenizer
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from tiny_tokenizers import SPECIAL, numbered, wrapped
 from trueneg.corpus import encoding
 from trueneg.corpus.build import build_corpus
+from trueneg.corpus.parts import build_part, finish_corpus
 from trueneg.corpus.sources import read_documents
 from trueneg.corpus.store import Corpus, CorpusInfo
 from trueneg.errors import CorpusError, Interrupted, ModelError, TruenegError, TruenegWarning
@@ -412,6 +413,85 @@ def test_a_finished_corpus_of_the_same_inputs_is_kept(tmp_path: Path, text_file:
     source.write_text(source.read_text() + "\n\nAnother one.\n")
     with pytest.raises(CorpusError, match=r"finished corpus.*--overwrite"):
         build_corpus([str(source)], wordpiece, out, valid=0.2)
+
+
+@pytest.mark.parametrize("is_in_parts", [False, True])
+def test_a_kill_between_the_last_two_files_blocks_nothing(
+    tmp_path: Path, text_file: Path, wordpiece: Path, monkeypatch: pytest.MonkeyPatch, is_in_parts: bool
+) -> None:
+    out, unlink = tmp_path / "out", Path.unlink
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "build.json":
+            raise KeyboardInterrupt
+        unlink(path, missing_ok)
+
+    def make() -> CorpusInfo:
+        if not is_in_parts:
+            return build_corpus([str(text_file)], wordpiece, out)
+        if not (out / "parts" / "plan.json").exists():
+            build_part([str(text_file)], wordpiece, out, "1/1")
+        return finish_corpus(out)
+
+    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, Interrupted)):
+        patch.setattr(Path, "unlink", killed)
+        make()
+    assert (out / "corpus.json").exists() and (out / "build.json").exists()
+    info = make()
+    assert CorpusInfo.read(out) == info and not (out / "build.json").exists()
+    assert not (out / "parts").exists()
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(text_file.read_bytes())
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.txt")).write_bytes(b"the river")
+    with pytest.raises(CorpusError, match=r"caf\\xe9.txt': its name is not UTF-8: rename it"):
+        build_corpus([str(folder)], wordpiece, tmp_path / "out")
+
+
+def test_pieces_of_a_unigram_model_are_no_special_tokens(tmp_path: Path) -> None:
+    """As in XLM-R: its special tokens are pieces with score 0, better than any other."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    letters = [(letter, -9.0) for letter in "\u2581<>/_abcdefghijklmnopqrstuvwxyz"]
+    words = [("\u2581" + word, -5.0) for word in ("the", "old", "price", "river")]
+    pieces = [*((token, 0.0) for token in special), *letters, *words, ("<mask>", 0.0)]
+    backend = Tokenizer(models.Unigram(pieces, unk_id=3))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    roles = dict(zip(("bos", "pad", "eos", "unk"), special, strict=True))
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        **{f"{role}_token": token for role, token in roles.items()},
+        **{"cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+    )
+    fast.save_pretrained(tmp_path / "tok")
+    (tmp_path / "a.txt").write_text("old <s>price</s> the <mask> river <pad>\n\nthe old river")
+    with pytest.warns(TruenegWarning, match="unknown"):
+        info = build_corpus([str(tmp_path / "a.txt")], tmp_path / "tok", tmp_path / "out")
+    first, second = (Corpus.open(tmp_path / "out").document(number).tolist() for number in (0, 1))
+    assert {*first} & {*fast.all_special_ids} == {fast.unk_token_id}
+    assert fast.convert_ids_to_tokens(second) == ["\u2581the", "\u2581old", "\u2581river"]
+    assert info.splits["train"].num_unknown_tokens == first.count(fast.unk_token_id) > 3
+
+
+def test_long_texts_are_cut_where_no_token_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Llama 3's pattern, and others after it, join line breaks to punctuation before them."""
+    pattern = r" ?[^\s\p{L}\p{N}]+[\r\n]*|[^\r\n\p{L}\p{N}]?\p{L}+|\s*[\r\n]+|\s+"
+    backend = Tokenizer(models.BPE(unk_token=None))
+    parts = [pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+    backend.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    lines = ["The river is old.", "We see a film!", "no end", "(so it is)"] * 40
+    text = "\n".join(lines)
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, show_progress=False, initial_alphabet=letters)
+    backend.train_from_iterator([text], trainer)
+    whole = backend.encode(text, add_special_tokens=False).ids
+    assert ".\u010a" in {backend.id_to_token(token) for token in whole}
+    monkeypatch.setattr(encoding, "_PIECE_CHARACTERS", 16)
+    assert len(encoding.cut(text)) > 20
+    assert encoding.CorpusTokenizer(backend)([text]).tokens.tolist() == whole
 
 
 def test_text_held_out_must_not_be_trained_on(tmp_path: Path, text_file: Path, wordpiece: Path) -> None:

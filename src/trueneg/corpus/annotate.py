@@ -29,7 +29,7 @@ from trueneg.corpus.annotations import (
 )
 from trueneg.corpus.files import user_errors
 from trueneg.corpus.journal import ANEW, changes, clear, goes_on, read_journal, write_journal
-from trueneg.corpus.parts import PLAN, Plan, agree, complete, part_of, read_plan
+from trueneg.corpus.parts import PLAN, Plan, agree, complete, part_of, read_plan, refuse_others
 from trueneg.corpus.rows import RowBatch, RowIndex
 from trueneg.corpus.store import PARTS, Corpus, CorpusInfo, Split
 from trueneg.errors import CorpusError
@@ -154,6 +154,7 @@ def write_annotations(
             raise CorpusError(f"--overwrite with --part {part}: remove '{folder}' to start anew")
         if (folder / INFO_FILE).exists():
             raise CorpusError(f"'{folder}' holds the finished annotations: choose another --out")
+        refuse_others(folder)
         names = tuple(f"{each}/{count}" for each in range(1, count + 1))
         agree(folder / PARTS, Plan(ANNOTATIONS, {**_inputs(info), "max_rows": max_rows}, names))
         folder = _part_folder(folder, number)
@@ -380,12 +381,13 @@ class _SplitWriter:
         self._dtype = np.dtype(journal.info.dtype)
         self._saved_at = time.monotonic()
         self._files: dict[str, BinaryIO] = {}
-        self._digests: dict[str, Any] = {}
+        self._written: tuple[SplitAnnotations, dict[str, Any]] = journal.info.splits[split], {}
+        """What is done, and a digest of each file as far as that goes."""
         self._cleanup = ExitStack()
 
     @property
     def done(self) -> SplitAnnotations:
-        return self._journal.info.splits[self._split]
+        return self._written[0]
 
     def __enter__(self) -> _SplitWriter:
         sizes = part_sizes(self.done, self._dtype)
@@ -397,7 +399,7 @@ class _SplitWriter:
             file.truncate(sizes[part])  # anything beyond was written after the journal
             file.seek(sizes[part])
             self._files[part] = file
-            self._digests[part] = _digest(path, sizes[part])
+            self._written[1][part] = _digest(path, sizes[part])
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -408,34 +410,36 @@ class _SplitWriter:
     def write(self, batch: RowBatch, accepted: Accepted) -> int:
         """Append the accepted substitutes of the next rows; return their number of tokens."""
         packed, done = _pack(batch, accepted, self._journal.info.most), self.done
-        self._append("counts", packed.counts)
-        self._append("substitutes", packed.substitutes.astype(self._dtype))
-        self._append("credits", packed.credits)
-        self._journal.note(
-            self._split,
-            replace(
-                done,
-                num_annotated=done.num_annotated + len(packed.counts),
-                num_rows=done.num_rows + len(batch.input_ids),
-                num_with_substitutes=done.num_with_substitutes + int(np.count_nonzero(packed.counts)),
-                num_pairs=done.num_pairs + len(packed.credits),
-                num_left_out=done.num_left_out + packed.num_left_out,
-                most_found=max(done.most_found, int(packed.counts.max())),
-            ),
+        arrays = {
+            "counts": packed.counts,
+            "substitutes": packed.substitutes.astype(self._dtype),
+            "credits": packed.credits,
+        }
+        digests = {part: digest.copy() for part, digest in self._written[1].items()}
+        for part, values in arrays.items():
+            data = values.tobytes()
+            self._files[part].write(data)
+            digests[part].update(data)
+        now = replace(
+            done,
+            num_annotated=done.num_annotated + len(packed.counts),
+            num_rows=done.num_rows + len(batch.input_ids),
+            num_with_substitutes=done.num_with_substitutes + int(np.count_nonzero(packed.counts)),
+            num_pairs=done.num_pairs + len(packed.credits),
+            num_left_out=done.num_left_out + packed.num_left_out,
+            most_found=max(done.most_found, int(packed.counts.max())),
         )
+        self._written = now, digests  # at once: an interruption saves what is here
         if time.monotonic() - self._saved_at > _SAVE_SECONDS:
             self._save()
         return len(packed.counts)
 
-    def _append(self, part: str, values: npt.NDArray[Any]) -> None:
-        data = values.tobytes()
-        self._files[part].write(data)
-        self._digests[part].update(data)
-
     def _save(self) -> None:
         for file in self._files.values():
             flush(file)
-        checksums = {part: digest.hexdigest() for part, digest in self._digests.items()}
-        self._journal.note(self._split, replace(self.done, checksums=checksums))
+        done, digests = self._written
+        self._journal.note(
+            self._split, replace(done, checksums={part: digest.hexdigest() for part, digest in digests.items()})
+        )
         self._journal.save()
         self._saved_at = time.monotonic()

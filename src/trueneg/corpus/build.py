@@ -37,7 +37,7 @@ from trueneg.errors import CorpusError, TruenegWarning
 from trueneg.files.digests import fingerprint_of
 from trueneg.files.lock import locked
 from trueneg.files.records import read_record
-from trueneg.files.text import LONGEST_TEXT
+from trueneg.files.text import LONGEST_TEXT, is_unicode
 from trueneg.files.whole import write_json
 from trueneg.lexicon.tagging import Tagger, make_tagger
 from trueneg.tokenizer import fingerprint, load_tokenizer, save_tokenizer, special_ids
@@ -260,11 +260,14 @@ def store(
 
 
 def is_built(folder: Path, recipe: Recipe) -> bool:
-    """Whether a folder holds the finished corpus of the same inputs."""
-    if not (folder / BUILT_FILE).is_file() or not (folder / INFO_FILE).is_file() or (folder / JOURNAL_FILE).exists():
+    """Whether a folder holds the finished corpus of the same inputs; if so, remove what a kill left of its journal."""
+    if not (folder / BUILT_FILE).is_file() or not (folder / INFO_FILE).is_file():
         return False
     built = read_record(dict[str, str], folder / BUILT_FILE, CorpusError, "remove it, or pass --overwrite")
-    return built.get("inputs") == fingerprint_of(recipe.inputs)
+    if built.get("inputs") != fingerprint_of(recipe.inputs):
+        return False
+    (folder / JOURNAL_FILE).unlink(missing_ok=True)
+    return True
 
 
 def _write_tags_info(
@@ -302,6 +305,8 @@ def _describe_source(source: str, check: Callable[[str, Sequence[TextFile]], Non
 def _describe(file: TextFile) -> _Described:
     if isinstance(file, RemoteFile):
         return file.url, file.size, file.version
+    if not is_unicode(str(file)):
+        raise CorpusError(f"{str(file).encode(errors='surrogateescape')!r}: its name is not UTF-8: rename it")
     stat = file.stat()
     return file.as_posix(), stat.st_size, stat.st_mtime_ns
 

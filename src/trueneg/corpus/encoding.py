@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 # Tokenizers are slow and need much memory on long texts, so these are cut into pieces. A cut before a single space
-# between two words changes no token for nearly all tokenizers (the others are detected); text without one is cut late.
+# between two words changes no token for nearly all tokenizers (the others are detected), nor one before a line break
+# after a letter: some join a break to punctuation before it. Text without such a place is cut late.
 _PIECE_CHARACTERS = 1 << 12
 _LONGEST_PIECE = 1 << 20
-_SAFE_CUT = re.compile(r"(?<=\S)[ \n](?=\S)")
+_SAFE_CUT = re.compile(r"(?<=\S) (?=\S)|(?<=\w)\n(?=\S)")
 _METASPACE = "\u2581"
 
 
@@ -82,7 +84,8 @@ class CorpusTokenizer:
     """A tokenizer as a function from texts to arrays.
 
     Special tokens spelt out in a text (``[MASK]``, ``</s>``) are encoded as plain text, so a corpus cannot
-    forge them. Everything else is encoded as the tokenizer does.
+    forge them; where a model has them among its ordinary pieces, as Unigram models do, they are unknown. Everything
+    else is encoded as the tokenizer does.
 
     Args:
         tokenizer: the tokenizer; its options are changed.
@@ -105,6 +108,9 @@ class CorpusTokenizer:
         self._starts_word[
             [i for token, i in vocabulary.items() if i not in added and (token[:1] == _METASPACE or starts(token))]
         ] = True
+        self._is_special = np.zeros(len(self._starts_word), dtype=bool)
+        self._is_special[[i for i, token in added.items() if token.special]] = True
+        self._unknown = unknown_id(tokenizer)
         self._can_cut = self._ids("One two\nthree") == [i for t in ("One", " two", "\nthree") for i in self._ids(t)]
 
     def __call__(self, texts: Sequence[str]) -> TokenizedTexts:
@@ -115,6 +121,8 @@ class CorpusTokenizer:
         sizes = np.fromiter(map(len, ids), np.int64, len(ids))
         num_tokens = int(sizes.sum())
         tokens = np.fromiter(chain.from_iterable(ids), self.dtype, num_tokens)
+        if self._unknown is not None:
+            tokens[self._is_special[tokens]] = self._unknown
         words = np.fromiter(chain.from_iterable(e.word_ids for e in encodings), np.int64, num_tokens)
         is_word_start = self._starts_word[tokens]
         is_word_start[1:] |= words[1:] != words[:-1]
@@ -165,6 +173,15 @@ class CorpusTokenizer:
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def unknown_id(tokenizer: Tokenizer) -> int | None:
+    """Id of the model's unknown token; None if it has none."""
+    model = json.loads(tokenizer.to_str())["model"]
+    if isinstance(model.get("unk_id"), int):
+        return int(model["unk_id"])
+    token = model.get("unk_token")
+    return None if token is None else tokenizer.token_to_id(str(token))
 
 
 def _spans(encodings: Sequence[Encoding], pieces: Sequence[str], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Kind = Literal["wordpiece", "bpe"]
 
 _CONTINUES = "##"
-_LARGEST_ALPHABET = 1000  # the trainer's own limit
+_LARGEST_ALPHABET = 1000  # or half of a larger vocabulary
 _COUNTED_AT_ONCE = 1 << 20  # characters
 _ROLES = {
     "wordpiece": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
@@ -87,20 +87,27 @@ def train_tokenizer(
     read = functools.partial(_passages, sources, documents, sample, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruenegWarning)  # the second reading warns
-        letters = _alphabet(backend, read()) if kind == "wordpiece" else []
+        letters, left_out = _alphabet(backend, read(), vocab_size) if kind == "wordpiece" else ([], 0.0)
     first = [*roles.values(), *(_CONTINUES + letter for letter in letters if _goes_on(backend, letter))]
     least = len(first) + (len(letters) if kind == "wordpiece" else 256)
     if vocab_size < least:
         raise CorpusError(f"a vocabulary of {vocab_size:,} has no room for the alphabet of {least:,}: raise it")
+    if left_out > 0:
+        warnings.warn(
+            f"the alphabet has the {len(letters):,} most frequent characters; {left_out:.2%} of the text are others, "
+            f"which will be unknown: a larger --vocab-size has room for more, and --kind bpe needs none",
+            TruenegWarning,
+            stacklevel=2,
+        )
     backend.train_from_iterator(read(), _trainer(kind, vocab_size, min_frequency, first, letters))
     backend = _with_added_tokens(backend, list(roles.values()))
     size = backend.get_vocab_size()
-    if size == least:
+    if size == least and len(letters) < _LARGEST_ALPHABET:
         raise CorpusError("the sources hold too little text to train a tokenizer on")
     if size < vocab_size:
+        remedy = "give a smaller --vocab-size" if left_out > 0 else "give more text or a smaller --vocab-size"
         warnings.warn(
-            f"the tokenizer has {size:,} entries, not {vocab_size:,}: no more pieces occur often enough; give "
-            f"more text or a smaller --vocab-size",
+            f"the tokenizer has {size:,} entries, not {vocab_size:,}: no more pieces occur often enough; {remedy}",
             TruenegWarning,
             stacklevel=2,
         )
@@ -130,8 +137,14 @@ def _passages(
                 yield from cut(text)
 
 
-def _alphabet(backend: Tokenizer, passages: Iterable[str]) -> list[str]:
-    """The most frequent characters after normalisation, without white space, in code-point order."""
+def _alphabet(backend: Tokenizer, passages: Iterable[str], vocab_size: int) -> tuple[list[str], float]:
+    """The most frequent characters after normalisation, without white space, in code-point order.
+
+    Ideographs are words of their own, so they alone may take half of the vocabulary.
+
+    Returns:
+        The characters, and the share of the text's that are not among them.
+    """
     counts = np.zeros(sys.maxunicode + 1, dtype=np.int64)
     for text in _joined(passages):
         codes, times = np.unique(np.frombuffer(text.encode("utf-32-le"), dtype="<u4"), return_counts=True)
@@ -141,7 +154,11 @@ def _alphabet(backend: Tokenizer, passages: Iterable[str]) -> list[str]:
         for letter in backend.normalizer.normalize_str(chr(code)):
             letters[letter] += int(counts[code])
     frequent = sorted((letter for letter in letters if not letter.isspace()), key=lambda x: (-letters[x], x))
-    return sorted(frequent[:_LARGEST_ALPHABET])
+    num = max(_LARGEST_ALPHABET, vocab_size // 2)
+    chosen = frequent[:_LARGEST_ALPHABET]
+    chosen += [letter for letter in frequent[_LARGEST_ALPHABET:] if not _goes_on(backend, letter)][: num - len(chosen)]
+    total = sum(letters[letter] for letter in frequent)
+    return sorted(chosen), 1 - sum(letters[letter] for letter in chosen) / total if total else 0.0
 
 
 def _joined(passages: Iterable[str]) -> Iterator[str]:
@@ -254,7 +271,7 @@ def extend_tokenizer(source: str | Path, words: Sequence[str], out: str | Path) 
     if bad := [word for word in words if not word or any(map(str.isspace, word))]:
         raise ModelError(f"cannot add {bad[0]!r} to a vocabulary: it is empty or has white space in it")
     normalizer = tokenizer.backend_tokenizer.normalizer
-    new: dict[str, None] = {}
+    new: dict[str, str] = {}
     known = []
     for word in words:
         text = normalizer.normalize_str(word).strip(" \u2581") if normalizer is not None else word
@@ -264,8 +281,17 @@ def extend_tokenizer(source: str | Path, words: Sequence[str], out: str | Path) 
         if any(len(ids) == 1 and ids[0] != tokenizer.unk_token_id for ids in encodings):
             known.append(word)
         else:
-            new[text] = None
-    tokenizer.add_tokens([AddedToken(text, single_word=True, normalized=True) for text in new])
+            # The library normalizes it again, which makes text that does not occur of spaced ideographs.
+            new[text] = text if normalizer is None or normalizer.normalize_str(text) == text else word
+    tokenizer.add_tokens([AddedToken(word, single_word=True, normalized=True) for word in new.values()])
+    ids = [(word, tokenizer.encode(word, add_special_tokens=False)) for word in new.values()]
+    if unmatched := [word for word, found in ids if len(found) != 1]:
+        warnings.warn(
+            f"{len(unmatched):,} of the added words are still tokenized as before, such as {unmatched[0]!r}: the "
+            f"tokenizer's normalization changes them",
+            TruenegWarning,
+            stacklevel=2,
+        )
     _save(tokenizer, Path(out))
     return len(new), known
 
