@@ -32,7 +32,7 @@ from trueneg.detectors import make_detector, make_scorer
 from trueneg.detectors.base import credit_of
 from trueneg.detectors.ema import EmaDetector
 from trueneg.detectors.online import OnlineDetector
-from trueneg.detectors.prototype_detector import PrototypeDetector, TextRowReader, prototype_table
+from trueneg.detectors.prototype_detector import DeviceRowReader, PrototypeDetector, TextRowReader, prototype_table
 from trueneg.detectors.scorers.prototypes import Prototypes, learn_prototypes
 from trueneg.detectors.specification import Resources
 from trueneg.errors import ConfigError, ModelError
@@ -215,6 +215,20 @@ def test_the_detector_compiles(prototypes_file: str, rows: tiny.Rows) -> None:
     predicted = batch.gold.flip(1)
     compiled = torch.compile(detector.credit, backend="eager", fullgraph=True)
     assert torch.equal(compiled(batch.gold, predicted, batch), detector.credit(batch.gold, predicted, batch))
+
+
+def test_the_encoder_goes_where_the_detector_goes(prototypes_file: str) -> None:
+    """Before the first step: a move within a compiled one would divide it."""
+    detector = make_detector(CorrectionConfig(detector=f"prototypes:{prototypes_file} & fits"), wordpiece())
+    torch.nn.ModuleList([detector]).to("meta")
+    (part,) = (part for part in detector.modules() if isinstance(part, PrototypeDetector))
+    assert isinstance(part.vectors, DeviceRowReader)
+    assert part.vectors.encoder.embeddings.device.type == "meta"
+
+
+def test_an_option_that_is_no_number_is_refused_by_the_scorer_too(prototypes_file: str) -> None:
+    with pytest.raises(ConfigError, match="top=abc: expected a number"):
+        make_scorer(f"prototypes:{prototypes_file}[top=abc]")
 
 
 def test_credit_is_float32_and_so_are_cosines_whatever_the_step_is_computed_in(

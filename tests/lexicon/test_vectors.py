@@ -176,3 +176,10 @@ def test_among_equals_the_first_of_the_file() -> None:
     found = Vectors.of(["a", "b", "c", "d"], np.array([[1.0, 0], [1, 0], [1, 0], [1, 0]]), {})
     near, _ = found.nearest(np.array([2]), 2)
     assert near.tolist() == [[0, 1]]
+
+
+def test_words_with_a_vector_of_zeros_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("zero 0 0\nbig 1 0\nlarge 1 0.1\nnothing 0 0\n")
+    vectors = load_vectors(tmp_path / "v.txt")
+    assert vectors.words == ("big", "large") and vectors.provenance["num_zeros"] == "2"
+    assert vectors.find("zero") is None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -77,6 +77,13 @@ class PrototypeDetector(Detector):
         self._kinds: Tensor
         self.register_buffer("_table", table, persistent=False)
         self.register_buffer("_kinds", kinds, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move the reader's encoder along with the prototypes: in a compiled step this would break the graph."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if isinstance(self.vectors, DeviceRowReader):
+            self.vectors.encoder.follow(self._table)
+        return self
 
     @property
     def lists(self) -> bool:

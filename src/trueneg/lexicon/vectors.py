@@ -126,7 +126,8 @@ class Vectors:
 def load_vectors(path: str | Path) -> Vectors:
     r"""Read word vectors: GloVe text, word2vec text (a first line "words dimension") or word2vec binary.
 
-    A word that comes twice keeps its first vector.
+    A word that comes twice keeps its first vector. Words with a vector of zeros, which is near to nothing, are left out
+    and counted.
 
     Args:
         path: the file; ``.bin`` is word2vec's binary format.
@@ -148,10 +149,13 @@ def load_vectors(path: str | Path) -> Vectors:
     path = Path(path)
     words: dict[str, None] = {}
     rows: list[NDArray[np.float32]] = []
+    num_zeros = 0
     try:
         with path.open("rb") as file:
             for word, vector in (_binary if path.suffix == ".bin" else _text)(path, file):
-                if word not in words:
+                if not vector.any():
+                    num_zeros += 1
+                elif word not in words:
                     words[word] = None
                     rows.append(vector)
         digest = checksum(path)[:16]
@@ -160,6 +164,8 @@ def load_vectors(path: str | Path) -> Vectors:
     if not rows:
         raise LexiconError(f"'{path}' holds no vectors: give a file of GloVe or word2vec vectors")
     provenance = {"vectors": path.name, "sha256": digest, "dimension": str(len(rows[0])), "num_words": str(len(rows))}
+    if num_zeros:
+        provenance["num_zeros"] = str(num_zeros)
     return Vectors.of(words, np.stack(rows), provenance)
 
 

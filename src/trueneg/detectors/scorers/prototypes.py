@@ -283,6 +283,7 @@ def load_pair(leaf: Leaf, device: str = "cpu", window: int = WINDOW) -> tuple[Te
         ModelError: if either is missing, or they do not match.
     """
     leaf.check(argument=True, options=("encoder", "top"), what="FILE, written by 'trueneg detect prototypes'")
+    leaf.count("top", 1, min=1)  # of detectors in training; checked for scorers, too
     prototypes = Prototypes.load(leaf.argument)
     source = leaf.options.get("encoder", prototypes.provenance["encoder"])
     encoder = TextEncoder(source, (int(prototypes.provenance["layer"]),), window=window, device=device)
