@@ -14,6 +14,8 @@ from transformers import AutoModel
 
 from trueneg.config.objective_options import CorrectionConfig
 from trueneg.detectors import make_detector, make_scorer
+from trueneg.detectors.base import Detector
+from trueneg.detectors.scorers import neighbours
 from trueneg.detectors.scorers.neighbours import NeighboursScorer, embedding_vectors, neighbour_table
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, LexiconError
@@ -179,3 +181,23 @@ def test_by_name(checkpoint: str, tmp_path: Path) -> None:
     detector = make_detector(CorrectionConfig(detector=f"neighbours:{file}@0.7"), wordpiece())
     assert isinstance(detector, TableDetector) and detector.provenance["vectors"] == "v.txt"
     assert isinstance(make_detector(CorrectionConfig(detector=f"neighbours:{checkpoint}"), wordpiece()), TableDetector)
+
+
+def test_a_table_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process of a run, and every resumed run, would read gigabytes of vectors."""
+    file = tmp_path / "v.txt"
+    file.write_text("large 1 0\nhappy 4 3\nprimary 0 1\n")
+    made = make_detector(f"neighbours:{file}[top=1]", wordpiece())
+    read = neighbours.read_vectors
+    monkeypatch.setattr(neighbours, "read_vectors", lambda source: pytest.fail(f"{source} is read again"))
+    again = make_detector(f"neighbours:{file}[top=1]", wordpiece())
+    assert isinstance(made, TableDetector) and isinstance(again, TableDetector)
+    assert pairs_of(again) == pairs_of(made) and again.provenance == made.provenance
+    monkeypatch.setattr(neighbours, "read_vectors", read)
+    assert pairs_of(make_detector(f"neighbours:{file}[top=2]", wordpiece())) != pairs_of(made)
+    file.write_text("large 1 0\nhappy 0 1\nprimary 4 3\n")
+    assert pairs_of(make_detector(f"neighbours:{file}[top=1]", wordpiece())) != pairs_of(made)
+
+
+def pairs_of(detector: Detector) -> list[list[int]]:
+    return [buffer.tolist() for buffer in detector.buffers()]

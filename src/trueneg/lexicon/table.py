@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
@@ -284,15 +284,34 @@ def cached_table(
     place = wordnet.path if isinstance(wordnet, WordNet) else find_wordnet(wordnet)
     digest = wordnet.digest if isinstance(wordnet, WordNet) else wordnet_digest(place)
     rules = f"{forms}{_installed('lemminflect')}" if forms == "agree" else forms
+    name = f"{fingerprint(tokenizer)}-{digest}-{rules}"
+
+    def build() -> LookupTable:
+        loaded = wordnet if isinstance(wordnet, WordNet) else WordNet.load(place)
+        return build_table(tokenizer, loaded, forms=forms)
+
+    return kept_table(name, build, cache_dir)
+
+
+def kept_table(name: str, build: Callable[[], LookupTable], cache_dir: str | Path | None = None) -> LookupTable:
+    """Read a table from the cache, or build and keep it.
+
+    Args:
+        name: Name of its file, which says all that it depends on.
+        build: Builds it.
+        cache_dir: Where tables are kept; ``tables`` in the cache folder if not given.
+
+    Raises:
+        LexiconError: if the cache cannot be written.
+    """
     folder = Path(cache_dir) if cache_dir is not None else cache_folder() / "tables"
-    path = folder / f"{fingerprint(tokenizer)}-{digest}-{rules}-v{TABLE_VERSION}.safetensors"
+    path = folder / f"{name}-v{TABLE_VERSION}.safetensors"
     if path.exists():
         try:
             return LookupTable.load(path)
         except LexiconError as error:
             warnings.warn(f"building the lookup table again: {error}", TruenegWarning, stacklevel=2)
-    loaded = wordnet if isinstance(wordnet, WordNet) else WordNet.load(place)
-    table = build_table(tokenizer, loaded, forms=forms)
+    table = build()
     table.save(path)
     return table
 

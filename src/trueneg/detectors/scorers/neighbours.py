@@ -13,20 +13,23 @@ from trueneg.detectors.scorers.base import Scores, Substitution, SubstitutionSco
 from trueneg.detectors.specification import Leaf, Resources
 from trueneg.detectors.table import TableDetector
 from trueneg.errors import ConfigError, LexiconError, unknown_name
+from trueneg.files.digests import checksum, fingerprint_of
 from trueneg.lexicon.stopwords import STOP_WORDS
 from trueneg.lexicon.surface import substitution_groups, surfaces
-from trueneg.lexicon.table import LookupTable
+from trueneg.lexicon.table import LookupTable, kept_table
 from trueneg.lexicon.vectors import Vectors, load_vectors, vectors_digest
 from trueneg.models.backbone import embedding_table
 from trueneg.models.loading import resolve_checkpoint
 from trueneg.models.reading import load_encoder
-from trueneg.tokenizer import load_tokenizer
+from trueneg.tokenizer import fingerprint, load_tokenizer
 
 Among = Literal["vocabulary", "whole-vocabulary", "file"]
 AMONG: tuple[Among, ...] = get_args(Among)
 """What neighbours are ranked among: see :func:`neighbour_table`."""
 
 OPTIONS = ("top", "least", "mutual", "among")
+NEIGHBOURS_VERSION = 1
+"""Raised when tables of the same vectors change."""
 FILES = (".txt", ".vec", ".bin")
 """Suffixes of names that mean a file of vectors, whether or not it exists."""
 
@@ -226,8 +229,16 @@ def make_scorer(leaf: Leaf, resources: Resources) -> NeighboursScorer:
 
 
 def make_detector(leaf: Leaf, tokenizer: PreTrainedTokenizerFast, resources: Resources) -> TableDetector:
-    """Compile the neighbours into a lookup table for a tokenizer."""
+    """Compile the neighbours into a lookup table for a tokenizer; that of a file's vectors is kept in the cache."""
     _check(leaf)
     (top, least, is_mutual), among = _settings(leaf), _among(leaf)
-    vectors = read_vectors(leaf.argument)
-    return TableDetector(neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=is_mutual, among=among))
+
+    def build() -> LookupTable:
+        vectors = read_vectors(leaf.argument)
+        return neighbour_table(tokenizer, vectors, top=top, least=least, is_mutual=is_mutual, among=among)
+
+    if not Path(leaf.argument).is_file():
+        return TableDetector(build())
+    file = Path(leaf.argument)
+    settings = fingerprint_of([NEIGHBOURS_VERSION, file.name, top, least, is_mutual, among])
+    return TableDetector(kept_table(f"{fingerprint(tokenizer)}-{checksum(file)[:16]}-{settings}", build))
