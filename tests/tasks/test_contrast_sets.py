@@ -25,7 +25,7 @@ from trueneg.evaluation.contrast_sets import (
     training_counts,
 )
 from trueneg.evaluation.results.store import columns_of
-from trueneg.tasks.base import Split
+from trueneg.tasks.base import Split, digest_of
 from trueneg.tasks.cline import CLINE, ClineTask
 from trueneg.tasks.contrast_sets import CONTRAST_SETS, LABELS, ContrastSet, originals_next_to, read_contrast_set
 from trueneg.tasks.text import TextExample
@@ -238,6 +238,11 @@ def test_what_a_model_has_seen_of_the_originals_is_counted(tmp_path: Path) -> No
         task.left_out = frozenset(left_out)
         assert training_counts(contrast, task, chosen=lambda examples: examples) == expected
         assert training_counts(contrast, task, chosen=lambda examples: [])["trained_on"] == 0
+        digest = digest_of(task.read("train").examples)
+        assert training_counts(contrast, task, lambda examples: examples, digest) == expected
+        task.left_out |= {"fine|"}  # as if its contrast set had been put there since
+        with pytest.raises(TaskError, match="the training examples have changed since"):
+            training_counts(contrast, task, lambda examples: examples, digest)
 
 
 @pytest.mark.parametrize("task", sorted(CONTRAST_SETS))

@@ -11,14 +11,17 @@ from transformers import PreTrainedTokenizerFast
 
 from trueneg.errors import TaskError
 from trueneg.evaluation.predictions import pad_id, predict_split
-from trueneg.tasks.base import Prediction, Task
+from trueneg.tasks.base import Prediction, Task, digest_of
 from trueneg.tasks.contrast_sets import ContrastSet
 from trueneg.tasks.metrics import METRICS, Metric
 from trueneg.tasks.text import TextExample, fingerprint
 
 
 def training_counts(
-    contrast: ContrastSet, task: Task[Any], chosen: Callable[[Sequence[TextExample]], Sequence[TextExample]]
+    contrast: ContrastSet,
+    task: Task[Any],
+    chosen: Callable[[Sequence[TextExample]], Sequence[TextExample]],
+    digest: str = "",
 ) -> dict[str, int]:
     """Count the originals of a contrast set that a model saw in training, to qualify its scores.
 
@@ -26,6 +29,7 @@ def training_counts(
         contrast: The task's contrast set.
         task: Task that the model was fine-tuned on.
         chosen: Selects the training examples that the model was fine-tuned on.
+        digest: Digest of the training split then; empty if it is not known.
 
     Returns:
         ``trained_on``: originals among those examples, ignoring case, whitespace and punctuation.
@@ -33,10 +37,13 @@ def training_counts(
         contrast set.
 
     Raises:
-        TaskError: if the training files no longer exist.
+        TaskError: if the training files no longer exist, or have changed.
     """
+    train = task.read(task.train_split).examples
+    if digest not in ("", digest_of(train)):
+        raise TaskError("the training examples have changed since")
     own = [fingerprint(example) for example in contrast.original.examples]
-    seen = {fingerprint(example) for example in chosen(task.read(task.train_split).examples)}
+    seen = {fingerprint(example) for example in chosen(train)}
     counts = {"trained_on": sum(one in seen for one in own)}
     if task.left_out:
         released = {fingerprint(example) for example in task.released(task.train_split)}
