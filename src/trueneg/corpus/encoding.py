@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -104,13 +103,14 @@ class CorpusTokenizer:
         # To the library, words end at spaces in SentencePiece models; without a pre-tokenizer, the text is one word.
         self._starts_word = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
         added = tokenizer.get_added_tokens_decoder()
-        starts = begins_without_space if word_marks(tokenizer).is_sentencepiece else lambda token: False
+        marks = word_marks(tokenizer)
+        starts = begins_without_space if marks.is_sentencepiece else lambda token: False
         self._starts_word[
             [i for token, i in vocabulary.items() if i not in added and (token[:1] == _METASPACE or starts(token))]
         ] = True
         self._is_special = np.zeros(len(self._starts_word), dtype=bool)
         self._is_special[[i for i, token in added.items() if token.special]] = True
-        self._unknown = unknown_id(tokenizer)
+        self._unknown = None if marks.unknown is None else tokenizer.token_to_id(marks.unknown)
         self._can_cut = self._ids("One two\nthree") == [i for t in ("One", " two", "\nthree") for i in self._ids(t)]
 
     def __call__(self, texts: Sequence[str]) -> TokenizedTexts:
@@ -173,15 +173,6 @@ class CorpusTokenizer:
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
-
-
-def unknown_id(tokenizer: Tokenizer) -> int | None:
-    """Id of the model's unknown token; None if it has none."""
-    model = json.loads(tokenizer.to_str())["model"]
-    if isinstance(model.get("unk_id"), int):
-        return int(model["unk_id"])
-    token = model.get("unk_token")
-    return None if token is None else tokenizer.token_to_id(str(token))
 
 
 def _spans(encodings: Sequence[Encoding], pieces: Sequence[str], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

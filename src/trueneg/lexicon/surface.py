@@ -131,13 +131,15 @@ def is_candidate(word: str) -> bool:
 
 @dataclass(frozen=True)
 class WordMarks:
-    """How a tokenizer marks words in its tokens."""
+    """How a tokenizer marks words in its tokens, and text that it has no token for."""
 
     is_byte_level: bool
     is_sentencepiece: bool
     """Beginnings of words have ``▁``."""
     suffix: str
     """What marks a word's last token, such as ``</w>``; empty if nothing does."""
+    unknown: str | None = None
+    """Its unknown token, if it has one."""
 
 
 def word_marks(tokenizer: Tokenizer) -> WordMarks:
@@ -147,12 +149,14 @@ def word_marks(tokenizer: Tokenizer) -> WordMarks:
 
 def _word_marks(rules: Mapping[str, Any]) -> WordMarks:
     marks = json.dumps([rules[part] for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
+    model = rules["model"]
+    unigram = model.get("unk_id")  # of Unigram models, whose vocabulary is a list of pieces and scores
+    unknown = model.get("unk_token") if unigram is None else model["vocab"][unigram][0]
     if '"ByteLevel"' in marks:
-        return WordMarks(True, False, "")
+        return WordMarks(True, False, "", unknown)
     is_sentencepiece = "▁" in marks or '"Metaspace"' in marks
-    return WordMarks(
-        False, is_sentencepiece, "" if is_sentencepiece else rules["model"].get("end_of_word_suffix") or ""
-    )
+    suffix = "" if is_sentencepiece else model.get("end_of_word_suffix") or ""
+    return WordMarks(False, is_sentencepiece, suffix, unknown)
 
 
 def begins_without_space(text: str) -> bool:

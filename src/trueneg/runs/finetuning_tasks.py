@@ -59,9 +59,10 @@ def finetune_tasks(
         TruenegError: for anything else a user can fix; see the message.
     """
     check_data(configs)
-    for config in configs:
+    selected = {path.parent for path in Path(out).glob(f"*/{SELECTION}")}
+    for config in configs if selected else ():
         folder = folder_of(make_task(config.task).name, 0, out).parent  # of one's own data, by their file's name
-        if (folder / SELECTION).is_file():
+        if folder in selected:
             raise ConfigError(f"'{folder}' holds what a sweep selected: run that --sweep again, or give another --out")
     chosen = list(seeds)
     runs: list[Finetuned] = []
