@@ -59,7 +59,7 @@ def two_sided(distance: float, first: Source, second: Source) -> float:
         >>> round(two_sided(2.776445, Source(1.0, 4.0), NOTHING), 6)  # Student's t
         0.05
     """
-    large, small = sorted((first, second), key=lambda source: source.variance, reverse=True)
+    large, small = sorted((first, second), key=lambda source: (source.variance, source.degrees), reverse=True)
     a, b = math.sqrt(large.variance), math.sqrt(small.variance)
     if b <= _NEGLIGIBLE * a:
         return 2 * float(scipy.special.stdtr(large.degrees, -distance / a))
