@@ -244,13 +244,14 @@ def is_unseen(folder: str | Path, task: Task[Any], split: str, data: str = "") -
     is_other_task = not task.is_split_off and trained.get("task") != task.name
     if split not in task.set_aside or known is None or is_other_task:
         return False
-    if task.is_split_off and not task.read(task.train_split, is_whole=True).is_labelled:
+    whole = task.read(task.train_split, is_whole=True) if task.is_split_off else None
+    if whole is not None and not whole.is_labelled:
         return True
     if digest_of(task.read(task.train_split).examples) == known:
         return False
     own = load_config(FinetuneConfig, Path(folder) / CONFIG).task.data
-    if task.is_split_off and Path(data or own).resolve() != Path(own).resolve():
-        if digest_of(task.read(task.train_split, is_whole=True).examples) != known:
+    if whole is not None and Path(data or own).resolve() != Path(own).resolve():
+        if digest_of(whole.examples) != known:
             return True
         raise TaskError(f"{data}: '{folder}' was trained on all of it: name another file to evaluate on")
     raise TaskError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class TaskData:
     counts: Mapping[str, int]
     """What was left out or cut while reading and encoding."""
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of the training rows."""
         features, digest = self.train.features, hashlib.sha256()
